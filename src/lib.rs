@@ -1,1 +1,21 @@
-//! toolgate
+//! toolgate: a sidecar between AI agents and their MCP tool servers. Every call is judged, sent once and recorded.
+//!
+//! Floors, lowest first; a file imports from lower floors only (`tests/tidy.rs` keeps this):
+//!
+//! 0. [`model`], [`mcp`]: words and the wire
+//! 1. [`store`], [`upstream`], [`schema`], [`telemetry`]: the world
+//! 2. [`guards`]: one guard, one file
+//! 3. [`policy`]: what the files say
+//! 4. [`gate`], [`relay`]: the pipeline, and every message that is not a governed call
+//! 5. [`downstream`], [`admin`]: the doors
+//! 6. [`config`], [`app`], [`cli`]: the process
+
+pub mod mcp;
+pub mod model;
+
+pub mod schema;
+pub mod store;
+pub mod telemetry;
+pub mod upstream;
+
+pub mod guards;

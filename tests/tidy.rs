@@ -1,1 +1,2 @@
-#[test] fn ok() {}
+#[test]
+fn ok() {}

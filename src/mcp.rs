@@ -1,0 +1,10 @@
+//! Floor 0: the wire. JSON-RPC and the few MCP shapes toolgate touches; everything else travels as it was read.
+
+pub mod answer;
+pub mod headers;
+pub mod json;
+pub mod message;
+pub mod methods;
+pub mod revision;
+pub mod sse;
+pub mod tools;

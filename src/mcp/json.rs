@@ -1,0 +1,174 @@
+//! The strict JSON reader: every message, from an agent or a tool server, is read here first.
+//!
+//! What it accepts has exactly one reading, whatever parser a peer uses (SECURITY §3A): no duplicate keys, no keys that
+//! differ in case only, no numbers that change in a double, no control characters in keys, bounded depth and size.
+//! The text itself is kept, so that what no rule touches travels as it was sent.
+
+use bytes::Bytes;
+use serde_json::Value;
+use std::borrow::Cow;
+
+mod scan;
+mod split;
+
+pub use split::{Members, Object};
+
+/// What the reader allows. Sizes in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The whole text.
+    pub bytes: usize,
+    /// Nested arrays and objects.
+    pub depth: usize,
+    /// Values in all.
+    pub nodes: usize,
+    /// One key, as written.
+    pub key: usize,
+    /// One string, as written.
+    pub string: usize,
+    /// Refuse what another parser would read differently: keys equal under case folding, integers beyond ±(2^53−1), NUL.
+    pub differential: bool,
+}
+
+/// For what agents send (SECURITY §8).
+pub const FROM_AGENT: Limits =
+    Limits { bytes: 4 << 20, depth: 64, nodes: 200_000, key: 256, string: 1 << 20, differential: true };
+
+/// For what tool servers send: results are data, so exotic numbers and keys travel; size and shape are still bounded.
+pub const FROM_SERVER: Limits =
+    Limits { bytes: 4 << 20, depth: 128, nodes: 1_000_000, key: 4096, string: 4 << 20, differential: false };
+
+/// Why a text was refused, and where. Never quotes the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {at}")]
+pub struct Malformed {
+    /// The rule that was broken.
+    pub what: &'static str,
+    /// Offset in bytes from the start of the text.
+    pub at: usize,
+}
+
+/// A JSON value that has passed the strict reader: shared text without surrounding white space.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Text(Bytes);
+
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Text({} bytes)", self.0.len())
+    }
+}
+
+impl Text {
+    /// Reads `bytes` strictly, as one JSON value.
+    pub fn read(bytes: Bytes, limits: &Limits) -> Result<Self, Malformed> {
+        let range = scan::scan(&bytes, limits)?;
+        Ok(Self(bytes.slice(range)))
+    }
+
+    /// The text of a value of ours. Serializing a `Value` cannot break the reader's rules except those for agents.
+    pub fn of(value: &Value) -> Self {
+        Self(Bytes::from(value.to_string()))
+    }
+
+    /// A JSON string.
+    pub fn string(value: &str) -> Self {
+        Self::of(&Value::String(value.to_owned()))
+    }
+
+    /// The text.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text, shared.
+    pub fn bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+
+    /// The tree. Safe because duplicate keys, depth and serde_json's private keys were refused on reading.
+    pub fn value(&self) -> Value {
+        #[expect(clippy::disallowed_methods, reason = "this is the one place: the text was read strictly")]
+        serde_json::from_slice(&self.0).unwrap_or(Value::Null)
+    }
+
+    /// The text as a type of ours. The error is serde's, without values of the text.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        #[expect(clippy::disallowed_methods, reason = "this is the one place: the text was read strictly")]
+        serde_json::from_slice(&self.0)
+    }
+
+    /// The string this text is, decoded; none for any other value.
+    pub fn as_str(&self) -> Option<Cow<'_, str>> {
+        let inner = self.0.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        if inner.contains(&b'\\') {
+            return match self.value() {
+                Value::String(text) => Some(Cow::Owned(text)),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+            };
+        }
+        std::str::from_utf8(inner).ok().map(Cow::Borrowed)
+    }
+
+    /// Whether this is an object.
+    pub fn is_object(&self) -> bool {
+        self.0.first() == Some(&b'{')
+    }
+
+    /// Whether this is an array.
+    pub fn is_array(&self) -> bool {
+        self.0.first() == Some(&b'[')
+    }
+
+    /// Whether this is `null`.
+    pub fn is_null(&self) -> bool {
+        self.0.as_ref() == b"null"
+    }
+
+    /// Whether this is `true`.
+    pub fn is_true(&self) -> bool {
+        self.0.as_ref() == b"true"
+    }
+
+    /// The members of an object, in order; none for any other value.
+    pub fn object(&self) -> Option<Object> {
+        self.is_object().then(|| Object::split(self))
+    }
+
+    /// Walks the members of an object; none for any other value.
+    pub fn members(&self) -> Option<Members<'_>> {
+        self.is_object().then(|| Members::new(&self.0))
+    }
+
+    /// The elements of an array, in order; none for any other value.
+    pub fn elements(&self) -> Option<Vec<Text>> {
+        self.is_array().then(|| split::elements(&self.0))
+    }
+
+    /// The member `key` of an object.
+    pub fn get(&self, key: &str) -> Option<Text> {
+        if !self.is_object() {
+            return None;
+        }
+        Members::new(&self.0).find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// Follows `keys` into nested objects.
+    pub fn at(&self, keys: &[&str]) -> Option<Text> {
+        keys.iter().try_fold(self.clone(), |text, key| text.get(key))
+    }
+}
+
+/// Appends `text` as a JSON string.
+pub fn push_string(out: &mut Vec<u8>, text: &str) {
+    let plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+    if plain {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(Value::String(text.to_owned()).to_string().as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;

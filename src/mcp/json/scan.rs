@@ -1,0 +1,348 @@
+//! One pass over a JSON text that builds nothing and refuses everything a peer could read differently.
+
+use super::{Limits, Malformed};
+use std::collections::HashSet;
+use std::ops::Range;
+
+const MAX_SAFE: u64 = (1 << 53) - 1;
+/// Up to here a new key is compared with each before it; above, a set is kept.
+const FEW_KEYS: usize = 24;
+
+pub(super) fn scan(text: &[u8], limits: &Limits) -> Result<Range<usize>, Malformed> {
+    if text.len() > limits.bytes {
+        return Err(Malformed { what: "text too long", at: limits.bytes });
+    }
+    if let Err(error) = std::str::from_utf8(text) {
+        return Err(Malformed { what: "invalid UTF-8", at: error.valid_up_to() });
+    }
+    let mut scanner = Scanner { text, at: 0, nodes: 0, keys: Vec::with_capacity(16), limits };
+    scanner.space();
+    let start = scanner.at;
+    scanner.value(0)?;
+    let end = scanner.at;
+    scanner.space();
+    if scanner.at != text.len() {
+        return scanner.refuse("text after the value");
+    }
+    Ok(start..end)
+}
+
+struct Scanner<'a> {
+    text: &'a [u8],
+    at: usize,
+    nodes: usize,
+    /// Digests of the folded keys of all objects that are open.
+    keys: Vec<u64>,
+    limits: &'a Limits,
+}
+
+impl Scanner<'_> {
+    fn refuse<T>(&self, what: &'static str) -> Result<T, Malformed> {
+        Err(Malformed { what, at: self.at })
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), Malformed> {
+        self.nodes += 1;
+        if self.nodes > self.limits.nodes {
+            return self.refuse("too many values");
+        }
+        match self.peek() {
+            Some(b'{') => self.object(depth + 1),
+            Some(b'[') => self.array(depth + 1),
+            Some(b'"') => self.string(self.limits.string).map(|_| ()),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word(b"true"),
+            Some(b'f') => self.word(b"false"),
+            Some(b'n') => self.word(b"null"),
+            Some(_) => self.refuse("not a JSON value"),
+            None => self.refuse("unexpected end"),
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), Malformed> {
+        if self.text[self.at..].starts_with(word) {
+            self.at += word.len();
+            return Ok(());
+        }
+        self.refuse("not a JSON value")
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), Malformed> {
+        if depth > self.limits.depth {
+            return self.refuse("nested too deeply");
+        }
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.space();
+            self.value(depth)?;
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return self.refuse("expected `,` or `]`"),
+            }
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<(), Malformed> {
+        if depth > self.limits.depth {
+            return self.refuse("nested too deeply");
+        }
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        let first = self.keys.len();
+        let mut many: Option<HashSet<u64>> = None;
+        loop {
+            self.space();
+            self.key(first, &mut many)?;
+            self.space();
+            if self.peek() != Some(b':') {
+                return self.refuse("expected `:`");
+            }
+            self.at += 1;
+            self.space();
+            self.value(depth)?;
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    self.keys.truncate(first);
+                    return Ok(());
+                }
+                _ => return self.refuse("expected `,` or `}`"),
+            }
+        }
+    }
+
+    fn key(&mut self, first: usize, many: &mut Option<HashSet<u64>>) -> Result<(), Malformed> {
+        let start = self.at;
+        if self.peek() != Some(b'"') {
+            return self.refuse("expected a key");
+        }
+        let plain = self.string(self.limits.key)?;
+        let digest = self.digest(start..self.at, plain)?;
+        let known = match many {
+            Some(set) => !set.insert(digest),
+            None => self.keys[first..].contains(&digest),
+        };
+        if known {
+            return Err(Malformed { what: "duplicate key, or keys that differ in case only", at: start });
+        }
+        if many.is_none() {
+            self.keys.push(digest);
+            if self.keys.len() - first > FEW_KEYS {
+                *many = Some(self.keys[first..].iter().copied().collect());
+            }
+        }
+        Ok(())
+    }
+
+    /// Two keys are the same when their digests are: a collision refuses, it never lets anything pass.
+    fn digest(&self, range: Range<usize>, plain: bool) -> Result<u64, Malformed> {
+        let inner = &self.text[range.start + 1..range.end - 1];
+        if plain {
+            if inner.starts_with(b"$serde_json::private::") {
+                return Err(Malformed { what: "reserved key", at: range.start });
+            }
+            return Ok(fnv(inner.iter().map(|&byte| self.fold(byte))));
+        }
+        let Ok(key) = serde_json::from_str::<String>(&String::from_utf8_lossy(&self.text[range.clone()])) else {
+            return Err(Malformed { what: "unreadable key", at: range.start });
+        };
+        if key.starts_with("$serde_json::private::") {
+            return Err(Malformed { what: "reserved key", at: range.start });
+        }
+        if key.chars().any(char::is_control) {
+            return Err(Malformed { what: "control character in a key", at: range.start });
+        }
+        if !self.limits.differential {
+            return Ok(fnv(key.bytes()));
+        }
+        let folded: String = key.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
+        Ok(fnv(folded.bytes()))
+    }
+
+    fn fold(&self, byte: u8) -> u8 {
+        if self.limits.differential { byte.to_ascii_lowercase() } else { byte }
+    }
+
+    /// Passes a string; true if it is plain ASCII without escapes.
+    fn string(&mut self, longest: usize) -> Result<bool, Malformed> {
+        let start = self.at + 1;
+        self.at = start;
+        let mut plain = true;
+        loop {
+            self.at += ordinary(&self.text[self.at..]);
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    plain = false;
+                    self.escape()?;
+                }
+                Some(byte) if byte < 0x20 => return self.refuse("control character in a string"),
+                Some(_) => {
+                    plain = false;
+                    self.at += 1;
+                }
+                None => return self.refuse("unexpected end of a string"),
+            }
+        }
+        if self.at - start > longest {
+            return self.refuse("string or key too long");
+        }
+        self.at += 1;
+        Ok(plain)
+    }
+
+    fn escape(&mut self) -> Result<(), Malformed> {
+        match self.text.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.at += 2;
+                Ok(())
+            }
+            Some(b'u') => {
+                let unit = self.unit(self.at + 2)?;
+                match unit {
+                    0 if self.limits.differential => self.refuse("NUL in a string"),
+                    0xDC00..=0xDFFF => self.refuse("lone surrogate"),
+                    0xD800..=0xDBFF => {
+                        let paired = self.text.get(self.at + 6..self.at + 8) == Some(b"\\u")
+                            && matches!(self.unit(self.at + 8)?, 0xDC00..=0xDFFF);
+                        if !paired {
+                            return self.refuse("lone surrogate");
+                        }
+                        self.at += 12;
+                        Ok(())
+                    }
+                    _ => {
+                        self.at += 6;
+                        Ok(())
+                    }
+                }
+            }
+            _ => self.refuse("unknown escape"),
+        }
+    }
+
+    fn unit(&self, at: usize) -> Result<u32, Malformed> {
+        let digits = self.text.get(at..at + 4).and_then(|digits| std::str::from_utf8(digits).ok());
+        let plain = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match plain.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
+            Some(unit) => Ok(unit),
+            None => Err(Malformed { what: "unknown escape", at }),
+        }
+    }
+
+    fn number(&mut self) -> Result<(), Malformed> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        let whole = self.digits();
+        let leading_zero = whole > 1 && self.text[self.at - whole] == b'0';
+        if whole == 0 || leading_zero {
+            return self.refuse("malformed number");
+        }
+        let mut fraction = false;
+        if self.peek() == Some(b'.') {
+            fraction = true;
+            self.at += 1;
+            if self.digits() == 0 {
+                return self.refuse("malformed number");
+            }
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            fraction = true;
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            if self.digits() == 0 {
+                return self.refuse("malformed number");
+            }
+        }
+        if fraction || whole > 15 { self.magnitude(start, fraction) } else { Ok(()) }
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    /// RFC 7493 §2.2: a number that a double cannot hold exactly means different things to different peers.
+    fn magnitude(&self, start: usize, fraction: bool) -> Result<(), Malformed> {
+        let text = std::str::from_utf8(&self.text[start..self.at]).unwrap_or_default();
+        let too_large = Malformed { what: "number beyond ±(2^53−1); send it as a string", at: start };
+        let Ok(number) = text.parse::<f64>() else { return Err(too_large) };
+        if !number.is_finite() {
+            return Err(too_large);
+        }
+        if !self.limits.differential {
+            return Ok(());
+        }
+        let safe = if fraction {
+            #[expect(clippy::cast_precision_loss, reason = "2^53−1 is exact in a double")]
+            let largest = MAX_SAFE as f64;
+            number.abs() <= largest || number.fract() != 0.0
+        } else {
+            text.trim_start_matches('-').parse::<u64>().is_ok_and(|whole| whole <= MAX_SAFE)
+        };
+        if safe { Ok(()) } else { Err(too_large) }
+    }
+}
+
+fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// How many bytes from the start are ordinary in a string: printable ASCII, neither quote nor backslash.
+pub(super) fn ordinary(text: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let mut at = 0;
+    while let Some(chunk) = text.get(at..at + 8) {
+        let word = u64::from_le_bytes(chunk.try_into().unwrap_or([0; 8]));
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let slash = word ^ (ONES * u64::from(b'\\'));
+        let special = (word.wrapping_sub(ONES * 0x20) & !word)
+            | (quote.wrapping_sub(ONES) & !quote)
+            | (slash.wrapping_sub(ONES) & !slash)
+            | word;
+        let hits = special & HIGH;
+        if hits != 0 {
+            return at + (hits.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let rest = &text[at..];
+    at + rest
+        .iter()
+        .position(|&byte| !(0x20..0x80).contains(&byte) || byte == b'"' || byte == b'\\')
+        .unwrap_or(rest.len())
+}

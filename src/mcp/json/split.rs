@@ -1,0 +1,168 @@
+//! Takes one level of a strictly read text apart, without copying and without judging it again.
+
+use super::scan::ordinary;
+use super::{Text, push_string};
+use bytes::Bytes;
+
+/// The members of one object, in order, one level deep. Edits keep every other member as it was written.
+#[derive(Debug, Clone, Default)]
+pub struct Object {
+    members: Vec<(String, Text)>,
+}
+
+impl Object {
+    pub(super) fn split(text: &Text) -> Self {
+        Self { members: Members::new(&text.0).collect() }
+    }
+
+    /// An object without members.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The member `key`.
+    pub fn get(&self, key: &str) -> Option<&Text> {
+        self.members.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// All members, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Text)> {
+        self.members.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Sets `key`, in its place if it was there.
+    pub fn set(&mut self, key: &str, value: Text) {
+        match self.members.iter_mut().find(|(name, _)| name == key) {
+            Some((_, old)) => *old = value,
+            None => self.members.push((key.to_owned(), value)),
+        }
+    }
+
+    /// Takes `key` out.
+    pub fn remove(&mut self, key: &str) -> Option<Text> {
+        let at = self.members.iter().position(|(name, _)| name == key)?;
+        Some(self.members.remove(at).1)
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The text of the object.
+    pub fn text(&self) -> Text {
+        let size: usize = self.members.iter().map(|(name, value)| name.len() + value.0.len() + 4).sum();
+        let mut out = Vec::with_capacity(size + 2);
+        self.push(&mut out);
+        Text(Bytes::from(out))
+    }
+
+    /// Appends the text of the object.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (index, (name, value)) in self.members.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            push_string(out, name);
+            out.push(b':');
+            out.extend_from_slice(&value.0);
+        }
+        out.push(b'}');
+    }
+}
+
+/// Walks the members of an object text.
+pub struct Members<'a> {
+    text: &'a Bytes,
+    at: usize,
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn new(text: &'a Bytes) -> Self {
+        Self { text, at: 1 }
+    }
+}
+
+impl Iterator for Members<'_> {
+    type Item = (String, Text);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.at = pass(self.text, self.at, b", \t\n\r");
+        if self.text.get(self.at) != Some(&b'"') {
+            return None;
+        }
+        let end = skip(self.text, self.at);
+        let key = Text(self.text.slice(self.at..end)).as_str()?.into_owned();
+        let start = pass(self.text, end, b": \t\n\r");
+        self.at = skip(self.text, start);
+        Some((key, Text(self.text.slice(start..self.at))))
+    }
+}
+
+pub(super) fn elements(text: &Bytes) -> Vec<Text> {
+    let mut found = Vec::new();
+    let mut at = 1;
+    loop {
+        at = pass(text, at, b", \t\n\r");
+        if matches!(text.get(at), None | Some(b']')) {
+            return found;
+        }
+        let end = skip(text, at);
+        found.push(Text(text.slice(at..end)));
+        at = end;
+    }
+}
+
+fn pass(text: &[u8], mut at: usize, over: &[u8]) -> usize {
+    while text.get(at).is_some_and(|byte| over.contains(byte)) {
+        at += 1;
+    }
+    at
+}
+
+/// The end of the value that starts at `at`.
+fn skip(text: &[u8], mut at: usize) -> usize {
+    match text.get(at) {
+        Some(b'"') => skip_string(text, at),
+        Some(b'{' | b'[') => {
+            let mut depth = 0_usize;
+            while let Some(byte) = text.get(at) {
+                match byte {
+                    b'"' => {
+                        at = skip_string(text, at);
+                        continue;
+                    }
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => depth -= 1,
+                    _ => {}
+                }
+                at += 1;
+                if depth == 0 {
+                    break;
+                }
+            }
+            at
+        }
+        Some(_) => {
+            while text.get(at).is_some_and(|byte| !b",]} \t\n\r".contains(byte)) {
+                at += 1;
+            }
+            at
+        }
+        None => at,
+    }
+}
+
+fn skip_string(text: &[u8], at: usize) -> usize {
+    let mut at = at + 1;
+    loop {
+        at += ordinary(&text[at..]);
+        match text.get(at) {
+            Some(b'"') => return at + 1,
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+            None => return text.len(),
+        }
+    }
+}

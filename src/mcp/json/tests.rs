@@ -1,0 +1,116 @@
+//! What the strict reader accepts, refuses and keeps (SECURITY §3A A1–A7).
+
+use super::*;
+use proptest::prelude::*;
+
+fn read(text: &str) -> Result<Text, Malformed> {
+    Text::read(Bytes::copy_from_slice(text.as_bytes()), &FROM_AGENT)
+}
+
+fn refused(text: &str, what: &str) {
+    let malformed = read(text).expect_err(text);
+    assert!(malformed.what.contains(what), "{text}: {malformed}");
+}
+
+#[test]
+fn refuses_what_peers_read_differently() {
+    for (text, what) in [
+        (r#"{"a":1,"a":2}"#, "duplicate"),
+        (r#"{"name":1,"n\u0061me":2}"#, "duplicate"),
+        (r#"{"name":1,"Name":2}"#, "duplicate"),
+        ("{\"params\":1,\"param\u{17f}\":2}", "duplicate"),
+        ("{\"kind\":1,\"\u{212a}ind\":2}", "duplicate"),
+        (r#"{"x":{"a":1,"A":2}}"#, "duplicate"),
+        (r#"{"$serde_json::private::RawValue":"1"}"#, "reserved"),
+        (r#"{"$serde_json::private::Number":"1"}"#, "reserved"),
+        (r#"{"\u0024serde_json::private::RawValue":"1"}"#, "reserved"),
+        (r#"{"name\u0000":1}"#, "NUL"),
+        (r#"{"na\u0007me":1}"#, "control"),
+        ("{\"na\u{7}me\":1}", "control"),
+        ("\"\u{1}\"", "control"),
+        (r#""\u0000""#, "NUL"),
+        (r#""\ud800""#, "surrogate"),
+        (r#""\udc00\ud800""#, "surrogate"),
+        (r#""\ud800\u0041""#, "surrogate"),
+        (r#""\x41""#, "escape"),
+        ("1e400", "number"),
+        ("9007199254740993", "number"),
+        ("-9007199254740992", "number"),
+        ("18446744073709551616", "number"),
+        ("1e17", "number"),
+        ("01", "malformed number"),
+        ("1.", "malformed number"),
+        (".5", "not a JSON value"),
+        ("+1", "not a JSON value"),
+        ("NaN", "not a JSON value"),
+        ("nul", "not a JSON value"),
+        ("[1,]", "not a JSON value"),
+        (r#"{"a":1,}"#, "key"),
+        ("{\"a\":1}x", "after"),
+        ("\u{feff}1", "not a JSON value"),
+        ("", "unexpected end"),
+        ("[1", "expected"),
+        ("\"a", "end of a string"),
+    ] {
+        refused(text, what);
+    }
+    refused(&"[".repeat(65), "deeply");
+    refused(&format!("[{}1]", "1,".repeat(200_001)), "too many");
+    refused(&format!("\"{}\"", "a".repeat((1 << 20) + 1)), "too long");
+    refused(&format!("{{\"{}\":1}}", "k".repeat(257)), "too long");
+    let many: Vec<String> = (0..100).map(|n| format!("\"k{n}\":1")).chain(["\"K7\":2".to_owned()]).collect();
+    refused(&format!("{{{}}}", many.join(",")), "duplicate");
+}
+
+#[test]
+fn server_texts_keep_exotic_numbers_and_keys_but_no_duplicates() {
+    let read = |text: &str| Text::read(Bytes::copy_from_slice(text.as_bytes()), &FROM_SERVER);
+    assert!(read(r#"{"a":1,"A":18446744073709551616}"#).is_ok());
+    assert!(read(r#"{"a":1,"a":2}"#).is_err());
+    assert!(read(r#"{"$serde_json::private::RawValue":"1"}"#).is_err());
+}
+
+#[test]
+fn takes_objects_apart_without_changing_them() {
+    let text = read(r#" { "a" : [1, {"b":"}\"]"}] , "c\u0041":null,"d":{} } "#).unwrap();
+    let object = text.object().unwrap();
+    let members: Vec<_> = object.iter().map(|(key, value)| (key.to_owned(), value.value())).collect();
+    assert_eq!(members[0], ("a".to_owned(), serde_json::json!([1, {"b": "}\"]"}])));
+    assert_eq!(members[1], ("cA".to_owned(), Value::Null));
+    assert_eq!(object.text().value(), text.value());
+    assert_eq!(text.at(&["d"]).unwrap().as_bytes(), b"{}");
+    assert_eq!(text.get("a").unwrap().elements().unwrap().len(), 2);
+}
+
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-9_007_199_254_740_991_i64..9_007_199_254_740_991).prop_map(Value::from),
+        (-1.0e9..1.0e9_f64).prop_map(Value::from),
+        "[^\u{0}]{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 64, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map("[a-z]{1,6}", inner, 0..6).prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_is_what_serde_reads(value in json()) {
+        let text = read(&value.to_string()).unwrap();
+        prop_assert_eq!(text.value(), value.clone());
+        if let Some(object) = text.object() { prop_assert_eq!(object.text().value(), value); }
+    }
+
+    #[test]
+    fn never_accepts_more_than_serde(bytes in prop::collection::vec(prop::sample::select(b"{}[]\",:\\u0a1-.e ntrf".to_vec()), 0..24)) {
+        if let Ok(text) = Text::read(Bytes::from(bytes.clone()), &FROM_AGENT) {
+            prop_assert!(serde_json::from_str::<Value>(std::str::from_utf8(&bytes).unwrap()).is_ok());
+            prop_assert!(!text.as_bytes().is_empty());
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! One JSON-RPC message: exactly a request, a notification or a response, or refused.
+
+use super::json::{Object, Text, push_string};
+use bytes::Bytes;
+
+/// Longest JSON-RPC id as written, in bytes (SECURITY §3A A10).
+const LONGEST_ID: usize = 258;
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Wants an answer.
+    Request,
+    /// Wants none.
+    Notification,
+    /// Is an answer.
+    Response,
+}
+
+/// A message taken apart one level. Members that JSON-RPC does not know stay in `rest`.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// What it is.
+    pub kind: Kind,
+    /// The id as written: a string or a number. A response to an unreadable request has none.
+    pub id: Option<Text>,
+    /// The method of a request or notification, empty for a response.
+    pub method: String,
+    /// `params`, `result` or `error`, as written.
+    pub body: Option<Text>,
+    /// Whether `body` of a response is its `error`.
+    pub is_error: bool,
+    /// Members JSON-RPC does not know, in order.
+    pub rest: Object,
+}
+
+/// Why a JSON value is not one JSON-RPC message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotAMessage {
+    /// Arrays are refused in every revision (SECURITY §3A A8).
+    #[error("batches are not accepted; send one message a request")]
+    Batch,
+    /// Not an object.
+    #[error("a message is a JSON object")]
+    NotAnObject,
+    /// `jsonrpc` is not "2.0".
+    #[error("`jsonrpc` must be \"2.0\"")]
+    Version,
+    /// The id is neither a string nor a whole number.
+    #[error("`id` must be a string of at most 256 bytes or a whole number")]
+    Id,
+    /// `method` is not a string.
+    #[error("`method` must be a string")]
+    Method,
+    /// `params` is not an object.
+    #[error("`params` must be an object")]
+    Params,
+    /// Not exactly one of request, notification and response.
+    #[error("a message is exactly one of request, notification and response")]
+    Shape,
+}
+
+impl Message {
+    /// Takes a strictly read text apart.
+    pub fn parse(text: &Text) -> Result<Self, NotAMessage> {
+        if text.is_array() {
+            return Err(NotAMessage::Batch);
+        }
+        let (mut version, mut id, mut method, mut params) = (None, None, None, None);
+        let (mut result, mut error, mut rest) = (None, None, Object::new());
+        for (key, value) in text.members().ok_or(NotAMessage::NotAnObject)? {
+            match key.as_str() {
+                "jsonrpc" => version = Some(value),
+                "id" => id = Some(value),
+                "method" => method = Some(value),
+                "params" => params = Some(value),
+                "result" => result = Some(value),
+                "error" => error = Some(value),
+                _ => rest.set(&key, value),
+            }
+        }
+        if version.is_none_or(|version| version.as_bytes() != b"\"2.0\"") {
+            return Err(NotAMessage::Version);
+        }
+        let is_error = error.is_some();
+        match (method, result, error) {
+            (Some(method), None, None) => {
+                let method = method.as_str().ok_or(NotAMessage::Method)?.into_owned();
+                if params.as_ref().is_some_and(|params| !params.is_object()) {
+                    return Err(NotAMessage::Params);
+                }
+                let kind = if id.is_some() { Kind::Request } else { Kind::Notification };
+                let id = id.map(checked_id).transpose()?;
+                Ok(Self { kind, id, method, body: params, is_error: false, rest })
+            }
+            (None, Some(body), None) | (None, None, Some(body)) if params.is_none() => {
+                let id = id.filter(|id| !id.is_null()).map(checked_id).transpose()?;
+                Ok(Self { kind: Kind::Response, id, method: String::new(), body: Some(body), is_error, rest })
+            }
+            _ => Err(NotAMessage::Shape),
+        }
+    }
+
+    /// A request of ours.
+    pub fn request(id: u64, method: &str, params: Option<Text>) -> Self {
+        Self {
+            kind: Kind::Request,
+            id: Some(number(id)),
+            method: method.to_owned(),
+            body: params,
+            is_error: false,
+            rest: Object::new(),
+        }
+    }
+
+    /// A notification of ours.
+    pub fn notification(method: &str, params: Option<Text>) -> Self {
+        let (kind, method) = (Kind::Notification, method.to_owned());
+        Self { kind, id: None, method, body: params, is_error: false, rest: Object::new() }
+    }
+
+    /// A response of ours.
+    pub fn response(id: Option<Text>, body: Text, is_error: bool) -> Self {
+        Self { kind: Kind::Response, id, method: String::new(), body: Some(body), is_error, rest: Object::new() }
+    }
+
+    /// An error response of ours. `data` adds to code and words.
+    pub fn error(id: Option<Text>, code: i64, words: &str, data: Option<Text>) -> Self {
+        let mut error = Object::new();
+        error.set("code", Text::of(&code.into()));
+        error.set("message", Text::string(words));
+        if let Some(data) = data {
+            error.set("data", data);
+        }
+        Self::response(id, error.text(), true)
+    }
+
+    /// The same message under another id.
+    #[must_use]
+    pub fn with_id(mut self, id: Text) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The message as one line of JSON, without a line end.
+    pub fn encode(&self) -> Bytes {
+        let body = self.body.as_ref().map_or(&[][..], Text::as_bytes);
+        let mut out = Vec::with_capacity(body.len() + self.method.len() + 96);
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+        match (&self.id, self.kind) {
+            (Some(id), _) => member(&mut out, "id", id.as_bytes()),
+            (None, Kind::Response) => member(&mut out, "id", b"null"),
+            (None, Kind::Request | Kind::Notification) => {}
+        }
+        let name = match self.kind {
+            Kind::Response if self.is_error => "error",
+            Kind::Response => "result",
+            Kind::Request | Kind::Notification => {
+                out.extend_from_slice(b",\"method\":");
+                push_string(&mut out, &self.method);
+                "params"
+            }
+        };
+        if self.body.is_some() {
+            member(&mut out, name, body);
+        }
+        for (key, value) in self.rest.iter() {
+            member(&mut out, key, value.as_bytes());
+        }
+        out.push(b'}');
+        Bytes::from(out)
+    }
+
+    /// `params._meta`, or `result._meta`.
+    pub fn meta(&self, key: &str) -> Option<Text> {
+        self.body.as_ref()?.get("_meta")?.get(key)
+    }
+}
+
+fn member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
+    out.push(b',');
+    push_string(out, key);
+    out.push(b':');
+    // Raw line ends occur between values only, and one line is one message on stdio and in an event.
+    let start = out.len();
+    out.extend_from_slice(value);
+    for byte in &mut out[start..] {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
+/// A whole number as an id.
+pub fn number(id: u64) -> Text {
+    Text::of(&id.into())
+}
+
+fn checked_id(id: Text) -> Result<Text, NotAMessage> {
+    let bytes = id.as_bytes();
+    let whole = bytes.iter().enumerate().all(|(at, byte)| byte.is_ascii_digit() || (at == 0 && *byte == b'-'));
+    if bytes.len() <= LONGEST_ID && (bytes.first() == Some(&b'"') || whole) { Ok(id) } else { Err(NotAMessage::Id) }
+}

@@ -1,0 +1,11 @@
+//! Floor 0: the words every floor uses. No I/O, no async, no HTTP.
+
+pub mod call;
+pub mod caller;
+pub mod clock;
+pub mod diagnostic;
+pub mod entry;
+pub mod ids;
+pub mod refusal;
+pub mod reply;
+pub mod secret;

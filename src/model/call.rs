@@ -1,0 +1,30 @@
+//! One tools/call as it arrived.
+
+use super::ids::{ActionId, ServerName, ToolName};
+use serde_json::Value;
+use std::time::Duration;
+
+/// A call before anybody judged it. What is forwarded is built from it, field by field.
+#[derive(Debug, Clone)]
+pub struct ToolCall {
+    /// Our id.
+    pub action: ActionId,
+    /// The tool as policies name it. `None` of the parts need exist.
+    pub tool: ToolName,
+    /// The server the name leads to, if there is one.
+    pub server: Option<ServerName>,
+    /// The tool's name at its server.
+    pub own_name: String,
+    /// The arguments as a tree, for guards; `{}` when absent.
+    pub arguments: Value,
+    /// The agent's JSON-RPC id as written.
+    pub request_id: String,
+    /// W3C trace id.
+    pub trace_id: String,
+    /// The session, if the wire has one.
+    pub session: Option<String>,
+    /// The agent's protocol revision.
+    pub revision: &'static str,
+    /// Steady time of arrival.
+    pub arrived: Duration,
+}

@@ -1,0 +1,78 @@
+//! One judged call as the ledger keeps it (003-65 … 003-72, 003-80 … 003-85).
+
+use serde::{Deserialize, Serialize};
+
+/// One ledger entry. Field names are the documents' where they give one; arguments and results appear as hashes only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// When the call was judged, RFC 3339 in UTC.
+    pub time: String,
+    /// Our id of the call (003-65).
+    pub action_id: String,
+    /// The agent's JSON-RPC id, as written (003-66).
+    pub request_id: String,
+    /// W3C trace id, from the message or new (003-80).
+    pub trace_id: String,
+    /// The agent (003-67).
+    pub user_id: String,
+    /// The caller's tenant (003-68).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tenant_id: Option<String>,
+    /// The caller's roles when judged (003-96).
+    pub roles: Vec<String>,
+    /// The legacy session, or the session the agent names.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session: Option<String>,
+    /// The protocol revision the agent speaks.
+    pub revision: String,
+    /// `server__tool` (003-69).
+    pub tool: String,
+    /// SHA-256 of the tool's definition; none when there is no such tool.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub schema_hash: Option<String>,
+    /// SHA-256 over RFC 8785 of the arguments sent (003-70).
+    pub params_hash: String,
+    /// The actions the contract declares.
+    pub actions: Vec<String>,
+    /// Arguments the contract's `audit` names, as sent.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty", default)]
+    pub audit: serde_json::Map<String, serde_json::Value>,
+    /// State of the task (003-81): `collect` for reads, `execute` for everything else.
+    pub state: String,
+    /// `exit` when the call was answered, `fail` when it was refused or broke (003-82).
+    pub event: String,
+    /// `answered`, `refused` or `failed`, or `unknown` (003-71).
+    pub outcome: String,
+    /// The refusal's code (003-37 `aborted_reason`, 003-83).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub aborted_reason: Option<String>,
+    /// The step that decided.
+    pub stage: String,
+    /// Layer and pattern, or rule, that decided; for operators only.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub decided_by: Option<String>,
+    /// In observe mode: the code with which enforce mode would have refused.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub would_refuse: Option<String>,
+    /// What became of it upstream, for operators: the fault in words.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fault: Option<String>,
+    /// Whether the result says `isError`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub is_error: Option<bool>,
+    /// Bytes of the result.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub result_bytes: Option<u64>,
+    /// SHA-256 of the result as received.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub result_hash: Option<String>,
+    /// Milliseconds from arrival to the end (003-72).
+    pub latency_ms: f64,
+    /// Milliseconds spent judging.
+    pub gate_ms: f64,
+    /// Milliseconds spent upstream.
+    pub upstream_ms: f64,
+    /// Version of the policy the call was judged under.
+    pub policy: String,
+}

@@ -1,0 +1,94 @@
+//! Names and ids: newtypes, never bare strings.
+
+use std::fmt;
+use std::sync::Arc;
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Takes the name as it stands.
+            pub fn new(name: &str) -> Self {
+                Self(Arc::from(name))
+            }
+
+            /// The name.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name!(
+    /// A tool server, as the configuration names it: `[A-Za-z0-9_-]{1,32}` without `__`.
+    ServerName
+);
+name!(
+    /// A tool as policies name it: `server__tool`.
+    ToolName
+);
+name!(
+    /// An agent, as the configuration names it.
+    AgentId
+);
+name!(
+    /// A tenant, as the configuration names it.
+    TenantId
+);
+
+/// What stands between a server's name and a tool's name.
+pub const SEPARATOR: &str = "__";
+
+impl ToolName {
+    /// The name policies use for `tool` of `server`.
+    pub fn of(server: &ServerName, tool: &str) -> Self {
+        Self(format!("{server}{SEPARATOR}{tool}").into())
+    }
+}
+
+/// One judged call: a UUID of version 7, so ids sort by time (003-65).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionId(uuid::Uuid);
+
+impl ActionId {
+    /// A new id.
+    pub fn generate() -> Self {
+        Self(uuid::Uuid::now_v7())
+    }
+}
+
+impl fmt::Display for ActionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+/// 128 random bits in hex: session ids and other ids that must not be guessed.
+pub fn unguessable() -> String {
+    let mut bytes = [0_u8; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        return uuid::Uuid::now_v7().simple().to_string();
+    }
+    bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
+        text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
+        text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+        text
+    })
+}

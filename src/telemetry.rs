@@ -1,0 +1,3 @@
+//! Floor 1: what operators see of a running toolgate.
+
+pub mod tasks;

@@ -1,0 +1,20 @@
+//! Floor 1: tool servers. One conversation with a server is a link; one request on it is an exchange.
+
+use crate::mcp::message::Message;
+use crate::model::reply::Fault;
+use tokio::sync::mpsc;
+
+/// Messages that wait to be read on one exchange or one link (SECURITY §8).
+pub const QUEUE: usize = 64;
+
+/// What arrives on an exchange before and with its answer.
+#[derive(Debug)]
+pub enum Inbound {
+    /// A comment on the stream: the server is alive.
+    KeepAlive,
+    /// A notification or request that belongs to the exchange, or its answer, which ends it.
+    Message(Message),
+}
+
+/// Where an exchange's messages come from when they don't come from a response body.
+pub type Inbox = mpsc::Receiver<Result<Inbound, Fault>>;
