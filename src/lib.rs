@@ -13,6 +13,7 @@
 pub mod mcp;
 pub mod model;
 
+pub mod outlet;
 pub mod schema;
 pub mod store;
 pub mod telemetry;

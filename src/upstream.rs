@@ -1,5 +1,19 @@
 //! Floor 1: tool servers. One conversation with a server is a link; one request on it is an exchange.
 
+pub mod catalog;
+pub mod child;
+pub mod http;
+pub mod leftovers;
+pub mod link;
+mod probe;
+pub mod pump;
+pub mod links;
+pub mod questions;
+pub mod server;
+mod standalone;
+pub mod servers;
+pub mod stdio;
+
 use crate::mcp::message::Message;
 use crate::model::reply::Fault;
 use tokio::sync::mpsc;

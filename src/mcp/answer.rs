@@ -1,1 +1,96 @@
-//! TODO
+//! The one map from what toolgate decides to what an agent reads: JSON-RPC codes, HTTP statuses, `isError` results.
+
+use super::json::{Object, Text};
+use super::message::Message;
+use super::revision::Era;
+use crate::model::ids::ActionId;
+use crate::model::refusal::Refusal;
+use serde_json::{Value, json};
+
+/// Parse error.
+pub const PARSE_ERROR: i64 = -32700;
+/// Not a request.
+pub const INVALID_REQUEST: i64 = -32600;
+/// No such method.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// Parameters are wrong; also the unknown tool.
+pub const INVALID_PARAMS: i64 = -32602;
+/// Something broke.
+pub const INTERNAL: i64 = -32603;
+/// A mirrored header disagrees with the body.
+pub const HEADER_MISMATCH: i64 = -32020;
+/// The agent did not declare a capability the server needs.
+pub const MISSING_CAPABILITY: i64 = -32021;
+/// The named revision is not served.
+pub const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// Our key in `_meta` of answers (DESIGN §2).
+pub const DECISION: &str = "dev.toolgate/decision";
+
+/// The HTTP status that carries a response on the modern wire (PROTOCOL §1.5).
+pub fn status(message: &Message) -> u16 {
+    let code = message.is_error.then(|| message.body.as_ref()?.get("code")?.value().as_i64()).flatten();
+    match code {
+        Some(PARSE_ERROR | INVALID_REQUEST | HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION) => 400,
+        Some(METHOD_NOT_FOUND) => 404,
+        _ => 200,
+    }
+}
+
+/// What toolgate says about a call in `_meta` of its answer.
+#[derive(Debug, Clone)]
+pub struct Decision<'a> {
+    /// Our id of the call.
+    pub action: ActionId,
+    /// `answered`, `refused` or `failed`.
+    pub outcome: &'a str,
+    /// The refusal.
+    pub refusal: Option<&'a Refusal>,
+    /// The step that decided.
+    pub stage: &'a str,
+}
+
+impl Decision<'_> {
+    fn text(&self) -> Value {
+        let mut decision = json!({
+            "action_id": self.action.to_string(),
+            "outcome": self.outcome,
+            "stage": self.stage,
+            "retry": self.refusal.map_or_else(|| "never".to_owned(), |refusal| refusal.retry().word()),
+            "final": self.refusal.is_none_or(|refusal| refusal.retry() == crate::model::refusal::Retry::Never),
+        });
+        if let Some(refusal) = self.refusal {
+            decision["code"] = json!(refusal.code());
+            if let Some(pointer) = refusal.pointer() {
+                decision["pointer"] = json!(pointer);
+            }
+        }
+        decision
+    }
+}
+
+/// A refused call as the agent reads it: an `isError` result, or −32602 for a tool that is not there (SEMANTICS §2).
+pub fn refused(id: Option<Text>, era: Era, decision: &Decision<'_>, refusal: &Refusal) -> Message {
+    if matches!(refusal, Refusal::ToolNotAllowlisted) {
+        let data = Text::of(&json!({ "code": refusal.code(), DECISION: decision.text() }));
+        return Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data));
+    }
+    let mut result = json!({
+        "content": [{ "type": "text", "text": refusal.words() }],
+        "isError": true,
+        "_meta": { DECISION: decision.text() },
+    });
+    if era == Era::Modern {
+        result["resultType"] = json!("complete");
+    }
+    Message::response(id, Text::of(&result), false)
+}
+
+/// Adds our decision to `_meta` of a result; everything else stays as it was written.
+pub fn with_decision(result: &Text, decision: &Decision<'_>) -> Text {
+    let Some(mut members) = result.object() else { return result.clone() };
+    let mut meta = members.get("_meta").and_then(Text::object).unwrap_or_else(Object::new);
+    meta.set(DECISION, Text::of(&decision.text()));
+    members.set("_meta", meta.text());
+    members.text()
+}

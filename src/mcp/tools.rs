@@ -1,1 +1,73 @@
-//! TODO
+//! Tool definitions as a server lists them: the text is kept, only what toolgate needs is read.
+
+use super::headers::{HeaderParam, params_of};
+use super::json::Text;
+use serde_json::Value;
+
+/// Longest definition in bytes (SECURITY §8: schema 64 KiB, description 4 KiB, and room for the rest).
+pub const LONGEST_DEFINITION: usize = 128 << 10;
+
+/// One tool as its server defines it.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// The server's own name for it: `[A-Za-z0-9_.-]{1,128}`.
+    pub name: String,
+    /// The whole definition, as written.
+    pub text: Text,
+    /// Its input schema.
+    pub input_schema: Value,
+    /// Arguments that travel as headers too.
+    pub header_params: Vec<HeaderParam>,
+}
+
+/// Why a definition cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// No name, or not a string.
+    #[error("the tool has no name")]
+    NoName,
+    /// The name has other characters than `[A-Za-z0-9_.-]`, or more than 128.
+    #[error("the name is not 1 to 128 characters of A-Z a-z 0-9 _ . -")]
+    BadName,
+    /// `inputSchema` is absent or not an object.
+    #[error("`inputSchema` is not an object")]
+    NoSchema,
+    /// The definition is too long.
+    #[error("the definition is longer than {LONGEST_DEFINITION} bytes")]
+    TooLong,
+    /// An `x-mcp-header` breaks the protocol's rules; agents must not see the tool.
+    #[error("{0}")]
+    BadHeader(&'static str),
+}
+
+impl Unusable {
+    /// The word in metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::NoName | Self::BadName => "name",
+            Self::NoSchema => "no_schema",
+            Self::TooLong => "too_long",
+            Self::BadHeader(_) => "header",
+        }
+    }
+}
+
+impl Definition {
+    /// Reads one element of `tools`.
+    pub fn read(text: &Text) -> Result<Self, (String, Unusable)> {
+        let name = text.get("name").and_then(|name| name.as_str().map(std::borrow::Cow::into_owned));
+        let name = name.ok_or_else(|| (String::new(), Unusable::NoName))?;
+        let unusable = |reason| (name.chars().take(128).collect::<String>(), reason);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if name.is_empty() || name.len() > 128 || !name.bytes().all(plain) {
+            return Err(unusable(Unusable::BadName));
+        }
+        if text.as_bytes().len() > LONGEST_DEFINITION {
+            return Err(unusable(Unusable::TooLong));
+        }
+        let schema = text.get("inputSchema").filter(Text::is_object).ok_or_else(|| unusable(Unusable::NoSchema))?;
+        let input_schema = schema.value();
+        let header_params = params_of(&input_schema).map_err(|reason| unusable(Unusable::BadHeader(reason)))?;
+        Ok(Self { name, text: text.clone(), input_schema, header_params })
+    }
+}

@@ -62,6 +62,10 @@ pub enum Refusal {
     UpstreamUnavailable,
     /// The call was sent and no answer came.
     OutcomeUnknown,
+    /// A call that changes nothing broke off; it is safe to repeat.
+    UpstreamFailed,
+    /// The agent cancelled the call or went away.
+    Cancelled,
     /// Too many calls at once.
     Overloaded,
     /// The ledger cannot be written.
@@ -97,6 +101,8 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the call was sent and no answer came: it may have run",
         "don't repeat it; ask an operator, naming the action id",
     ),
+    ("upstream_failed", "the tool server broke off a call that changes nothing", "send the same call again"),
+    ("cancelled", "the agent cancelled the call or went away", "nothing; call again if the answer is still wanted"),
     ("overloaded", "too many calls are in flight", "send the same call again after the given time"),
     (
         "store_unavailable",
@@ -117,6 +123,8 @@ impl Refusal {
             Self::Rule { code, .. } => code,
             Self::UpstreamUnavailable => "upstream_unavailable",
             Self::OutcomeUnknown => "outcome_unknown",
+            Self::UpstreamFailed => "upstream_failed",
+            Self::Cancelled => "cancelled",
             Self::Overloaded => "overloaded",
             Self::StoreUnavailable => "store_unavailable",
         }
@@ -133,6 +141,8 @@ impl Refusal {
             | Self::Rule { .. }
             | Self::UpstreamUnavailable
             | Self::OutcomeUnknown
+            | Self::UpstreamFailed
+            | Self::Cancelled
             | Self::Overloaded
             | Self::StoreUnavailable => None,
         }
@@ -141,7 +151,7 @@ impl Refusal {
     /// Whether and how to try again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::UpstreamUnavailable | Self::StoreUnavailable => Retry::SameKey,
+            Self::UpstreamUnavailable | Self::UpstreamFailed | Self::Cancelled | Self::StoreUnavailable => Retry::SameKey,
             Self::Overloaded => Retry::AfterMs(1000),
             Self::ToolNotAllowlisted
             | Self::SchemaInvalid { .. }
@@ -155,7 +165,7 @@ impl Refusal {
 
     /// Whether the tool may have run.
     pub fn may_have_run(&self) -> bool {
-        matches!(self, Self::OutcomeUnknown)
+        matches!(self, Self::OutcomeUnknown | Self::UpstreamFailed | Self::Cancelled)
     }
 
     /// One sentence for the model: the code, where, what was expected, what to do, and whether the tool ran.
@@ -197,6 +207,10 @@ impl Refusal {
                 "the call was sent and no answer came".into(),
                 "Don't send it again; report the action id to an operator.",
             ),
+            Self::UpstreamFailed => {
+                ("the tool server broke off; the tool changes nothing".into(), "Send the same call again.")
+            }
+            Self::Cancelled => ("the call was cancelled".into(), "Call again if the answer is still wanted."),
             Self::Overloaded => ("too many calls are in flight".into(), "Send the same call again in a second."),
             Self::StoreUnavailable => {
                 ("the ledger cannot be written".into(), "Send the same call again later and tell an operator.")

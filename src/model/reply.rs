@@ -6,27 +6,29 @@
 pub struct Fault {
     /// In words, for logs and the ledger.
     pub what: String,
-    /// Whether a byte of the message may have left.
+    /// Whether the server may have run it.
     pub sent: Sent,
+    /// The HTTP status that the server answered with instead of a message.
+    pub status: Option<u16>,
 }
 
-/// Whether a byte of a message may have left us. Decides if it may be sent again (SEMANTICS §4).
+/// Whether a message may have had an effect. Decides if it may be sent again (SEMANTICS §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// Proof that no byte left.
+    /// Proof that it had none: no byte left, or the server refused before running it.
     Nothing,
-    /// A byte may have left.
+    /// No proof.
     Maybe,
 }
 
 impl Fault {
     /// Broke before any byte left.
     pub fn unsent(what: impl Into<String>) -> Self {
-        Self { what: what.into(), sent: Sent::Nothing }
+        Self { what: what.into(), sent: Sent::Nothing, status: None }
     }
 
     /// Broke after a byte may have left.
     pub fn after_sending(what: impl Into<String>) -> Self {
-        Self { what: what.into(), sent: Sent::Maybe }
+        Self { what: what.into(), sent: Sent::Maybe, status: None }
     }
 }

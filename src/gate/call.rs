@@ -1,0 +1,104 @@
+//! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen.
+
+use super::Gate;
+use super::dispatch::dispatch;
+use super::record;
+use super::taken::Taken;
+use super::toolbox::{Tool, Tools};
+use super::trail::{Stage, Trail};
+use crate::guards::ToolRules;
+use crate::guards::evidence::Ruled;
+use crate::mcp::answer::{Decision, refused, with_decision};
+use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
+use crate::model::call::ToolCall;
+use crate::model::caller::Caller;
+use crate::model::refusal::Refusal;
+use crate::outlet::{Outgoing, Outlet};
+use crate::policy::Policy;
+use crate::upstream::links::Links;
+use std::sync::Arc;
+
+/// A call, who makes it, and the way back.
+pub struct Call {
+    /// What the guards judge.
+    pub judged: ToolCall,
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// The request as it was read.
+    pub message: Message,
+    /// The agent's era.
+    pub era: Era,
+    /// What the agent reaches.
+    pub links: Arc<Links>,
+    /// Where the agent reads.
+    pub outlet: Outlet,
+}
+
+impl Gate {
+    /// Runs a call to its end, even when the agent hangs up: what was begun is settled and recorded.
+    pub async fn call_tool(self: Arc<Self>, call: Call) {
+        let policy = self.policy.current();
+        let tools = self.tools.current().clone();
+        let tool = tools.find(&call.judged.tool).cloned();
+        let mut trail = Trail::new(self.metrics.clone(), self.clock, call.judged.arrived);
+        let mut taken = Taken::default();
+        let ending = guarded(&policy, &self, &call, &mut trail, &mut taken).await;
+        taken.settle();
+        let outcome = record::Outcome::of(&ending, &trail);
+        record::record(&self, &policy, &call, tool.as_deref(), &trail, &ending);
+        let decision = Decision {
+            action: call.judged.action,
+            outcome: outcome.word(),
+            refusal: ending.as_ref().err(),
+            stage: trail.stage.as_str(),
+        };
+        let id = call.message.id.clone();
+        let answer = match &ending {
+            Ok(reply) if reply.is_error => reply.clone(),
+            Ok(reply) => Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() },
+            Err(refusal) => refused(None, call.era, &decision, refusal),
+        };
+        let _ = call.outlet.send(Outgoing::Last(Message { id, ..answer })).await;
+    }
+}
+
+async fn guarded(
+    policy: &Policy,
+    gate: &Gate,
+    call: &Call,
+    trail: &mut Trail,
+    taken: &mut Taken,
+) -> Result<Message, Refusal> {
+    let tools = gate.tools.current().clone();
+    let (tool, rules, ruled) = judged(policy, &tools, call, trail)?;
+
+    // Steps 6 to 11 stand here when they exist: rewrite, repetition, idempotency, budget, approval, fence.
+    // Steps 12 and 13, durable intent and secrets, come between them and the dispatch.
+    taken.slot = Some(gate.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)?);
+    let reply = dispatch(call, tool, rules.side_effect, ruled).await;
+    let reply = trail.answered(rules.side_effect, reply)?;
+
+    trail.check(Stage::Result, Ok(reply))
+}
+
+/// Steps 2 to 5. In observe mode a refusal is noted, and the call goes on.
+fn judged<'a>(
+    policy: &'a Policy,
+    tools: &'a Tools,
+    call: &Call,
+    trail: &mut Trail,
+) -> Result<(&'a Tool, &'a ToolRules, Ruled), Refusal> {
+    let (caller, arguments) = (&*call.caller, &call.judged.arguments);
+    let tool = tools.find(&call.judged.tool).ok_or(Refusal::ToolNotAllowlisted);
+    let tool = trail.check(Stage::Visible, tool)?;
+
+    let admitted = policy.allowlist.admit(caller, &tool.name, &policy.contracts);
+    let admitted = trail.observe(policy, Stage::Visible, admitted)?;
+    let rules = admitted.as_ref().map_or(policy.observed(), |admitted| admitted.rules());
+    let checked = rules.arguments.check(&tool.schema, arguments);
+    let Some(checked) = trail.observe(policy, Stage::Arguments, checked)? else {
+        return Ok((tool, rules, Ruled::observed(policy.observe())));
+    };
+    todo!()
+}

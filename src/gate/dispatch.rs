@@ -1,0 +1,96 @@
+//! Step 14: sends a judged call upstream and carries back what arrives, up to its answer.
+
+use super::call::Call;
+use super::toolbox::Tool;
+use super::trail::Broken;
+use crate::guards::evidence::Ruled;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
+use crate::model::reply::{Fault, Sent};
+use crate::upstream::pump::{Passage, Passed};
+
+/// Our own keys never travel upstream unless toolgate itself put them there.
+const OURS: &str = "dev.toolgate/";
+
+/// Sends the call once. `_ruled` is the proof that every guard before has passed it.
+pub async fn dispatch(call: &Call, tool: &Tool, side_effect: bool, _ruled: Ruled) -> Result<Message, Broken> {
+    let settings = &tool.server.settings;
+    let link = call.links.link(&settings.name).await?;
+    let params = match link.revision.era() {
+        Era::Modern => header_params(call, tool),
+        Era::Legacy => Vec::new(),
+    };
+    let waiting = call.message.id.as_ref().and_then(|id| call.links.wait(id));
+    let cancelled = waiting.as_ref().map(|waiting| waiting.cancelled.clone());
+    let passage = Passage {
+        outlet: &call.outlet,
+        questions: call.links.legacy_questions(),
+        stop_when_gone: !side_effect,
+        cancelled: cancelled.as_ref(),
+        subscription: None,
+    };
+    let deadline = tokio::time::sleep(settings.timeout);
+    let mut id = None;
+    let exchange = async {
+        let mut exchange = link.request(outbound(call, tool), params).await?;
+        id = Some(exchange.id.clone());
+        if let Some(waiting) = &waiting {
+            waiting.on(&link, &exchange.id);
+        }
+        passage.carry(&link, &mut exchange).await
+    };
+    let ended = tokio::select! {
+        ended = exchange => ended,
+        () = deadline => Err(Fault::after_sending(format!("no answer within {:?}", settings.timeout))),
+    };
+    match ended {
+        Ok(Passed::Answer(answer)) => Ok(answer),
+        Ok(Passed::Gone) => {
+            if let Some(id) = id.filter(|_| cancelled.is_none_or(|cancelled| !cancelled.is_cancelled())) {
+                link.cancel(&id, "the agent went away").await;
+            }
+            Err(Broken::Cancelled)
+        }
+        Err(fault) => {
+            if fault.sent == Sent::Nothing {
+                tool.server.suspect();
+            } else if let Some(id) = id {
+                link.cancel(&id, "no answer in time").await;
+            }
+            Err(Broken::Fault(fault))
+        }
+    }
+}
+
+fn header_params(call: &Call, tool: &Tool) -> Vec<(String, String)> {
+    let params = tool.definition.header_params.iter();
+    params.filter_map(|param| Some((param.header.clone(), param.value(&call.judged.arguments)?))).collect()
+}
+
+/// The call as it travels: a closed list of fields, each as the agent wrote it and the guards read it.
+fn outbound(call: &Call, tool: &Tool) -> Message {
+    let sent = call.message.body.as_ref().and_then(Text::object).unwrap_or_default();
+    let mut params = Object::new();
+    params.set("name", Text::string(&tool.definition.name));
+    for (key, value) in sent.iter() {
+        match key {
+            "arguments" | "task" | "inputResponses" | "requestState" => params.set(key, value.clone()),
+            "_meta" => params.set(key, without_ours(value)),
+            _ => {}
+        }
+    }
+    Message::request(0, "tools/call", Some(params.text()))
+}
+
+fn without_ours(meta: &Text) -> Text {
+    let Some(mut members) = meta.object() else { return meta.clone() };
+    let ours: Vec<String> = members.iter().map(|(key, _)| key).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect();
+    if ours.is_empty() {
+        return meta.clone();
+    }
+    for key in ours {
+        members.remove(&key);
+    }
+    members.text()
+}

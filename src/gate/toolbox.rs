@@ -1,0 +1,143 @@
+//! The tools of all servers as one immutable set: each definition's schema is judged and compiled once, and a tool that
+//! cannot be validated is quarantined, never offered (SECURITY §4).
+
+use crate::mcp::tools::Definition;
+use crate::model::ids::ToolName;
+use crate::schema::validate::Schema;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::tasks;
+use crate::upstream::server::Server;
+use crate::upstream::servers::Servers;
+use arc_swap::ArcSwap;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// A tool that can be called.
+pub struct Tool {
+    /// As policies name it.
+    pub name: ToolName,
+    /// As its server defines it.
+    pub definition: Arc<Definition>,
+    /// Its input schema, compiled.
+    pub schema: Schema,
+    /// SHA-256 of its definition.
+    pub hash: String,
+    /// Where it lives.
+    pub server: Arc<Server>,
+}
+
+/// All tools at one time.
+#[derive(Default)]
+pub struct Tools {
+    /// Rises with every change.
+    pub version: u64,
+    /// By server in the configuration's order, then in the server's.
+    pub all: Vec<Arc<Tool>>,
+    /// Tools that are not offered: name, reason for metrics, reason in words.
+    pub quarantined: Vec<(ToolName, &'static str, String)>,
+    by_name: HashMap<ToolName, Arc<Tool>>,
+}
+
+impl Tools {
+    /// The tool of that name.
+    pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
+        self.by_name.get(name)
+    }
+}
+
+/// The current tools, and word of their changes.
+pub struct Toolbox {
+    current: ArcSwap<Tools>,
+    changed: watch::Sender<u64>,
+}
+
+impl Default for Toolbox {
+    fn default() -> Self {
+        Self { current: ArcSwap::from_pointee(Tools::default()), changed: watch::channel(0).0 }
+    }
+}
+
+impl Toolbox {
+    /// The tools, as they stand.
+    pub fn current(&self) -> arc_swap::Guard<Arc<Tools>> {
+        self.current.load()
+    }
+
+    /// Rises after every change, when the new tools can be listed.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Follows the servers until `stop`.
+    pub async fn follow(self: Arc<Self>, servers: Arc<Servers>, metrics: Arc<Metrics>, stop: CancellationToken) {
+        let mut changes = servers.changed();
+        loop {
+            changes.borrow_and_update();
+            let (old, from) = (self.current.load_full(), servers.clone());
+            let gathered = tokio::task::spawn_blocking(move || gather(&from, &old)).await;
+            if let Ok(tools) = gathered {
+                metrics.quarantined(tools.quarantined.iter().map(|(_, reason, _)| *reason));
+                let differs = !same(&tools, &self.current.load());
+                self.current.store(Arc::new(tools));
+                if differs {
+                    self.changed.send_modify(|version| *version += 1);
+                }
+            }
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Starts [`Toolbox::follow`].
+    pub fn start(self: &Arc<Self>, servers: &Arc<Servers>, metrics: &Arc<Metrics>, stop: &CancellationToken) {
+        tasks::spawn("toolbox", self.clone().follow(servers.clone(), metrics.clone(), stop.clone()));
+    }
+}
+
+fn same(new: &Tools, old: &Tools) -> bool {
+    let key = |tool: &Arc<Tool>| (tool.name.clone(), tool.hash.clone());
+    new.all.len() == old.all.len() && new.all.iter().map(key).eq(old.all.iter().map(key))
+}
+
+fn gather(servers: &Servers, old: &Tools) -> Tools {
+    let mut tools = Tools { version: old.version + 1, ..Tools::default() };
+    for server in servers.all() {
+        let Some(up) = server.up() else { continue };
+        for (name, reason, words) in &up.catalog.quarantined {
+            tools.quarantined.push((ToolName::of(&server.settings.name, name), reason, words.clone()));
+        }
+        for definition in &up.catalog.tools {
+            let name = ToolName::of(&server.settings.name, &definition.name);
+            match compile(&name, definition, server, old) {
+                Ok(tool) => {
+                    tools.by_name.insert(name, tool.clone());
+                    tools.all.push(tool);
+                }
+                Err((reason, words)) => {
+                    tracing::warn!(tool = %name, reason, words, "tool is quarantined: it is neither listed nor called");
+                    tools.quarantined.push((name, reason, words));
+                }
+            }
+        }
+    }
+    tools
+}
+
+fn compile(
+    name: &ToolName,
+    definition: &Arc<Definition>,
+    server: &Arc<Server>,
+    old: &Tools,
+) -> Result<Arc<Tool>, (&'static str, String)> {
+    if let Some(known) = old.find(name).filter(|known| known.definition.text == definition.text) {
+        return Ok(known.clone());
+    }
+    let schema = Schema::compile(&definition.input_schema).map_err(|reason| (reason.label(), reason.to_string()))?;
+    let hash = crate::gate::record::hash(definition.text.as_bytes());
+    let (name, definition, server) = (name.clone(), definition.clone(), server.clone());
+    Ok(Arc::new(Tool { name, definition, schema, hash, server }))
+}

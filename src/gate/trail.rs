@@ -1,0 +1,125 @@
+//! What happened to a call, stage by stage. No guard logs, counts or times for itself.
+
+use crate::model::clock::Clock;
+use crate::model::refusal::Refusal;
+use crate::model::reply::{Fault, Sent};
+use crate::telemetry::metrics::Metrics;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The steps of the gate that exist, in their order (SEMANTICS §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Step 2: may this caller see the tool?
+    Visible,
+    /// Step 3: do the arguments fit?
+    Arguments,
+    /// Step 4: may this caller do this to this?
+    Permission,
+    /// Step 5: the contract's own rules.
+    Rules,
+    /// Step 14: sent upstream, and waited for.
+    Dispatch,
+    /// Step 16: what of the result may the agent read?
+    Result,
+}
+
+impl Stage {
+    /// The word in metrics, decisions and the ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Visible => "visible",
+            Self::Arguments => "arguments",
+            Self::Permission => "permission",
+            Self::Rules => "rules",
+            Self::Dispatch => "dispatch",
+            Self::Result => "result",
+        }
+    }
+}
+
+/// The trail of one call.
+pub struct Trail {
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    last: Duration,
+    /// The stage reached.
+    pub stage: Stage,
+    /// Time spent judging.
+    pub judging: Duration,
+    /// Time spent upstream.
+    pub upstream: Duration,
+    /// Layer and pattern, or rule, that decided.
+    pub decided_by: Option<String>,
+    /// In observe mode: what enforce mode would have refused with, and at which stage.
+    pub would_refuse: Option<(Refusal, Stage)>,
+    /// What broke, for operators.
+    pub fault: Option<Fault>,
+}
+
+impl Trail {
+    /// Starts at the call's arrival.
+    pub fn new(metrics: Arc<Metrics>, clock: Clock, arrived: Duration) -> Self {
+        Self {
+            metrics,
+            clock,
+            last: arrived,
+            stage: Stage::Visible,
+            judging: Duration::ZERO,
+            upstream: Duration::ZERO,
+            decided_by: None,
+            would_refuse: None,
+            fault: None,
+        }
+    }
+
+    /// Notes a stage's verdict.
+    pub fn check<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
+        debug_assert!(self.stage <= stage, "stages only go forward");
+        let spent = self.mark(stage);
+        self.judging += spent;
+        verdict
+    }
+
+    /// Notes the end of the upstream stage; a fault becomes the refusal that the agent reads.
+    pub fn answered<T>(&mut self, side_effect: bool, ended: Result<T, Broken>) -> Result<T, Refusal> {
+        let spent = self.mark(Stage::Dispatch);
+        self.upstream += spent;
+        ended.map_err(|broken| match broken {
+            Broken::Cancelled => Refusal::Cancelled,
+            Broken::Fault(fault) => {
+                let refusal = match (fault.sent, side_effect) {
+                    (Sent::Nothing, _) => Refusal::UpstreamUnavailable,
+                    (Sent::Maybe, true) => Refusal::OutcomeUnknown,
+                    (Sent::Maybe, false) => Refusal::UpstreamFailed,
+                };
+                self.fault = Some(fault);
+                refusal
+            }
+        })
+    }
+
+    fn mark(&mut self, stage: Stage) -> Duration {
+        self.stage = stage;
+        let now = self.clock.steady();
+        let spent = now.saturating_sub(self.last);
+        self.last = now;
+        self.metrics.stage(stage.as_str(), spent);
+        spent
+    }
+}
+
+/// How a dispatched call can end without an answer.
+#[derive(Debug)]
+pub enum Broken {
+    /// The agent cancelled it or went away, and it changes nothing.
+    Cancelled,
+    /// Something broke.
+    Fault(Fault),
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}

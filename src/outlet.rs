@@ -1,0 +1,18 @@
+//! Floor 1: the way back to the agent for one request.
+
+use crate::mcp::message::Message;
+use tokio::sync::mpsc;
+
+/// What an agent reads for one request.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// Keeps the stream open.
+    KeepAlive,
+    /// A notification or a server's request.
+    Message(Message),
+    /// The response; nothing follows.
+    Last(Message),
+}
+
+/// Where it is written. A closed outlet means that the agent has gone.
+pub type Outlet = mpsc::Sender<Outgoing>;

@@ -1,0 +1,113 @@
+//! A server's tools, drained page by page within bounds (SECURITY §3C C2) and kept until the server says they changed.
+
+use super::link::Link;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::revision::Era;
+use crate::mcp::tools::Definition;
+use crate::model::reply::Fault;
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const PAGES: usize = 50;
+const TOOLS: usize = 2_000;
+/// Bytes of all definitions of one server (SECURITY §8).
+const BYTES: usize = 4 << 20;
+
+/// The tools of one server at one time.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    /// In the server's order.
+    pub tools: Vec<Arc<Definition>>,
+    /// Tools that cannot be offered: name, reason for metrics, reason in words.
+    pub quarantined: Vec<(String, &'static str, String)>,
+    /// Members of the first page's result other than the tools, the cursor and caching hints.
+    pub rest: Object,
+}
+
+impl Catalog {
+    /// Asks for all tools.
+    pub async fn fetch(link: &Link) -> Result<Self, Fault> {
+        let mut catalog = Self::default();
+        let (mut cursor, mut bytes): (Option<Text>, usize) = (None, 0);
+        for page in 0..PAGES {
+            let answer = link.ask("tools/list", Some(own_params(link, cursor.take()))).await?;
+            let result = answer.body.filter(|_| !answer.is_error);
+            let result = result.ok_or_else(|| Fault::unsent("the tool server refused to list its tools"))?;
+            bytes += result.as_bytes().len();
+            let tools = result.get("tools").and_then(|tools| tools.elements());
+            let tools = tools.ok_or_else(|| Fault::unsent("the tool server listed its tools without `tools`"))?;
+            if bytes > BYTES || catalog.tools.len() + tools.len() > TOOLS {
+                return Err(Fault::unsent(format!("the tool server lists more than {TOOLS} tools or {BYTES} bytes")));
+            }
+            tools.iter().for_each(|tool| catalog.add(tool));
+            if page == 0 {
+                catalog.rest = rest_of(&result);
+            }
+            cursor = result.get("nextCursor").filter(|cursor| !cursor.is_null());
+            if cursor.is_none() {
+                catalog.drop_twins();
+                return Ok(catalog);
+            }
+        }
+        Err(Fault::unsent(format!("the tool server lists its tools on more than {PAGES} pages")))
+    }
+
+    fn add(&mut self, tool: &Text) {
+        match Definition::read(tool) {
+            Ok(definition) => self.tools.push(Arc::new(definition)),
+            Err((name, reason)) => self.quarantined.push((name, reason.label(), reason.to_string())),
+        }
+    }
+
+    /// Two tools of one name, or of names that differ in case only, could be taken for each other: neither is offered.
+    fn drop_twins(&mut self) {
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        for tool in &self.tools {
+            *seen.entry(tool.name.to_ascii_lowercase()).or_default() += 1;
+        }
+        let quarantined = &mut self.quarantined;
+        self.tools.retain(|tool| {
+            let alone = seen.get(&tool.name.to_ascii_lowercase()) == Some(&1);
+            if !alone {
+                let words = "another tool of the server has this name, or differs in case only".to_owned();
+                quarantined.push((tool.name.clone(), "twin", words));
+            }
+            alone
+        });
+    }
+}
+
+fn rest_of(result: &Text) -> Object {
+    let mut rest = result.object().unwrap_or_default();
+    for key in ["tools", "nextCursor", "ttlMs", "cacheScope", "resultType"] {
+        rest.remove(key);
+    }
+    rest
+}
+
+/// Parameters of a request of toolgate's own.
+pub(super) fn own_params(link: &Link, cursor: Option<Text>) -> Text {
+    let mut params = Object::new();
+    if let Some(cursor) = cursor {
+        params.set("cursor", cursor);
+    }
+    if link.revision.era() == Era::Modern {
+        params.set("_meta", own_meta());
+    }
+    params.text()
+}
+
+/// The `_meta` of toolgate's own modern requests (PROTOCOL §1.3).
+pub(super) fn own_meta() -> Text {
+    Text::of(&json!({
+        "io.modelcontextprotocol/protocolVersion": crate::mcp::revision::Revision::NEWEST_MODERN.as_str(),
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": own_info(),
+    }))
+}
+
+/// How toolgate introduces itself to tool servers.
+pub(super) fn own_info() -> serde_json::Value {
+    json!({ "name": "toolgate", "version": env!("CARGO_PKG_VERSION") })
+}

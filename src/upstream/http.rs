@@ -1,0 +1,302 @@
+//! Streamable HTTP towards a tool server: one POST is one exchange, answered by JSON or by an event stream.
+//!
+//! Redirects are not followed, nothing is decompressed, no proxy is read from the environment (SECURITY §3B B12–B14).
+
+use super::Inbound;
+use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION, encode, name_of};
+use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::revision::{Era, Revision};
+use crate::mcp::sse::{Block, Framer};
+use crate::model::reply::Fault;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::sync::Arc;
+use std::time::Duration;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// A lossy network needs several tries for one connection (SECURITY §4).
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// How long a broken-off event stream is waited for, unless the server says (PROTOCOL §3.1).
+const DEFAULT_RETRY_MS: u64 = 500;
+const LONGEST_RETRY_MS: u64 = 30_000;
+/// How often one exchange is taken up again.
+const RESUMPTIONS: u32 = 20;
+
+/// The connections to all tool servers.
+pub type Connections = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// Opens the pool that all endpoints share.
+pub fn connections() -> Result<Connections, Fault> {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.enforce_http(false);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_provider_and_platform_verifier(provider)
+        .map_err(|error| Fault::unsent(format!("TLS cannot be set up: {error}")))?;
+    let connector = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector);
+    let mut client = Client::builder(TokioExecutor::new());
+    client.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(Duration::from_secs(60));
+    Ok(client.build(connector))
+}
+
+/// Where a server is, and what it is told with every request.
+#[derive(Clone)]
+pub struct Endpoint {
+    connections: Connections,
+    uri: Uri,
+    headers: HeaderMap,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Endpoint({:?})", self.uri.host())
+    }
+}
+
+/// What a request carries beside its body.
+#[derive(Debug, Clone, Default)]
+pub struct Wire {
+    /// The revision spoken; none before it is known.
+    pub revision: Option<Revision>,
+    /// The legacy session.
+    pub session: Option<HeaderValue>,
+    /// `Mcp-Param-…`, made from the final call.
+    pub params: Vec<(String, String)>,
+}
+
+impl Endpoint {
+    /// An endpoint at `uri` with configured headers.
+    pub fn new(connections: Connections, uri: Uri, headers: HeaderMap) -> Self {
+        Self { connections, uri, headers }
+    }
+
+    fn request(&self, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Full<Bytes>>, Fault> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.uri.clone();
+        let headers = request.headers_mut();
+        *headers = self.headers.clone();
+        if let Some(revision) = wire.revision {
+            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        }
+        if let Some(session) = &wire.session {
+            headers.insert(SESSION, session.clone());
+        }
+        for (name, value) in &wire.params {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            let value = HeaderValue::from_str(value);
+            let (Ok(name), Ok(value)) = (name, value) else { return Err(Fault::unsent("an argument cannot travel as a header")) };
+            headers.insert(name, value);
+        }
+        Ok(request)
+    }
+
+    /// Sends one message.
+    pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Incoming>, Fault> {
+        let mut request = self.request(Method::POST, wire, message.encode())?;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, JSON);
+        headers.insert(ACCEPT, BOTH);
+        if message.kind == Kind::Request && wire.revision.is_some_and(|revision| revision.era() == Era::Modern) {
+            let unfit = |_| Fault::unsent("the method cannot travel as a header");
+            headers.insert(METHOD, HeaderValue::from_str(&message.method).map_err(unfit)?);
+            if let Some(name) = name_of(message) {
+                headers.insert(NAME, HeaderValue::from_str(&encode(&name)).map_err(unfit)?);
+            }
+        }
+        self.send(request).await
+    }
+
+    /// Opens an event stream, from the start or after an event.
+    pub async fn get(&self, wire: &Wire, after: Option<&str>) -> Result<Response<Incoming>, Fault> {
+        let mut request = self.request(Method::GET, wire, Bytes::new())?;
+        request.headers_mut().insert(ACCEPT, EVENTS);
+        if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
+            request.headers_mut().insert(LAST_EVENT_ID, after);
+        }
+        self.send(request).await
+    }
+
+    /// Ends a legacy session.
+    pub async fn delete(&self, wire: &Wire) -> Result<(), Fault> {
+        let request = self.request(Method::DELETE, wire, Bytes::new())?;
+        self.send(request).await.map(|_| ())
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Fault> {
+        self.connections.request(request).await.map_err(|error| {
+            let mut source: &dyn std::error::Error = &error;
+            while let Some(next) = source.source() {
+                source = next;
+            }
+            if error.is_connect() {
+                Fault::unsent(format!("no connection to the tool server: {source}"))
+            } else {
+                Fault::after_sending(format!("the connection to the tool server broke: {source}"))
+            }
+        })
+    }
+}
+
+/// One request on HTTP, until its answer.
+#[derive(Debug)]
+pub struct HttpExchange {
+    id: Text,
+    endpoint: Endpoint,
+    wire: Wire,
+    source: Source,
+    last_event: Option<String>,
+    retry_ms: u64,
+    resumptions: u32,
+}
+
+#[derive(Debug)]
+enum Source {
+    Json(Incoming),
+    Events(Incoming, Framer),
+    Done,
+}
+
+impl HttpExchange {
+    /// Sends a request; its id must be ours.
+    pub async fn start(endpoint: &Endpoint, wire: Wire, message: &Message) -> Result<Self, Fault> {
+        let response = endpoint.post(message, &wire).await?;
+        Ok(Self { wire, ..Self::of(response, endpoint, message)? })
+    }
+
+    /// The exchange that `response` begins, for `message`.
+    pub fn of(response: Response<Incoming>, endpoint: &Endpoint, message: &Message) -> Result<Self, Fault> {
+        let id = message.id.clone().unwrap_or_else(|| Text::string(""));
+        let (endpoint, source, wire) = (endpoint.clone(), Source::of(response)?, Wire::default());
+        Ok(Self { id, endpoint, wire, source, last_event: None, retry_ms: DEFAULT_RETRY_MS, resumptions: 0 })
+    }
+
+    /// What arrives next; none after the answer.
+    pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
+        loop {
+            match std::mem::replace(&mut self.source, Source::Done) {
+                Source::Done => return Ok(None),
+                Source::Json(body) => return self.whole(body).await.map(Some),
+                Source::Events(body, framer) => {
+                    if let Some(inbound) = self.event(body, framer).await? {
+                        return Ok(Some(inbound));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn whole(&mut self, body: Incoming) -> Result<Inbound, Fault> {
+        let body = Limited::new(body, FROM_SERVER.bytes).collect().await;
+        let body = body.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
+        let message = read(body.to_bytes())?;
+        self.own(message)
+    }
+
+    fn own(&self, message: Message) -> Result<Inbound, Fault> {
+        if message.kind == Kind::Response && message.id.as_ref() != Some(&self.id) && !(message.is_error && message.id.is_none()) {
+            return Err(Fault::after_sending("the tool server answered with another request's id"));
+        }
+        Ok(Inbound::Message(message))
+    }
+
+    /// One step on the event stream. None: nothing to hand on yet, look again.
+    async fn event(&mut self, mut body: Incoming, mut framer: Framer) -> Result<Option<Inbound>, Fault> {
+        match framer.next_block() {
+            Some(Block::Comment) => {
+                self.source = Source::Events(body, framer);
+                Ok(Some(Inbound::KeepAlive))
+            }
+            Some(Block::Event(event)) => {
+                self.retry_ms = event.retry.map_or(self.retry_ms, |retry| retry.min(LONGEST_RETRY_MS));
+                if event.id.is_some() {
+                    self.last_event = event.id;
+                }
+                if event.data.is_empty() || !matches!(event.name.as_str(), "" | "message") {
+                    self.source = Source::Events(body, framer);
+                    return Ok(None);
+                }
+                let inbound = self.own(read(event.data)?)?;
+                if !matches!(&inbound, Inbound::Message(message) if message.kind == Kind::Response) {
+                    self.source = Source::Events(body, framer);
+                }
+                Ok(Some(inbound))
+            }
+            None => {
+                match body.frame().await {
+                    Some(Ok(frame)) => {
+                        if let Some(bytes) = frame.data_ref() {
+                            framer.push(bytes).map_err(|error| Fault::after_sending(error.to_string()))?;
+                        }
+                        self.source = Source::Events(body, framer);
+                    }
+                    Some(Err(_)) | None => self.resume().await?,
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// A legacy server may close the stream and be asked again; a modern stream that breaks is lost (PROTOCOL §3.1).
+    async fn resume(&mut self) -> Result<(), Fault> {
+        let legacy = self.wire.revision.is_some_and(|revision| revision.era() == Era::Legacy);
+        let Some(after) = self.last_event.clone().filter(|_| legacy && self.resumptions < RESUMPTIONS) else {
+            return Err(Fault::after_sending("the event stream ended without an answer"));
+        };
+        self.resumptions += 1;
+        tokio::time::sleep(Duration::from_millis(self.retry_ms)).await;
+        let response = self.endpoint.get(&self.wire, Some(&after)).await;
+        self.source = Source::of(response.map_err(|fault| Fault::after_sending(fault.what))?)?;
+        Ok(())
+    }
+}
+
+impl Source {
+    fn of(response: Response<Incoming>) -> Result<Self, Fault> {
+        let status = response.status();
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if response.headers().contains_key(http::header::CONTENT_ENCODING) {
+            return Err(Fault::after_sending("the tool server sent a compressed answer, which was not asked for"));
+        }
+        match (status, kind.as_str()) {
+            (StatusCode::OK, "text/event-stream") => Ok(Self::Events(response.into_body(), Framer::default())),
+            (status, "application/json") if status == StatusCode::OK || status.is_client_error() || status.is_server_error() => {
+                Ok(Self::Json(response.into_body()))
+            }
+            (status, _) => Err(of_status(status)),
+        }
+    }
+}
+
+/// What a status without a JSON-RPC answer proves (SEMANTICS §4).
+fn of_status(status: StatusCode) -> Fault {
+    let what = format!("the tool server answered with HTTP {status}");
+    let fault = match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND => {
+            Fault::unsent(what)
+        }
+        _ => Fault::after_sending(what),
+    };
+    Fault { status: Some(status.as_u16()), ..fault }
+}
+
+/// Reads what a server sent as one message.
+pub fn read(bytes: Bytes) -> Result<Message, Fault> {
+    let text = Text::read(bytes, &FROM_SERVER)
+        .map_err(|malformed| Fault::after_sending(format!("the tool server sent unreadable JSON: {malformed}")))?;
+    Message::parse(&text).map_err(|reason| Fault::after_sending(format!("the tool server sent no JSON-RPC message: {reason}")))
+}

@@ -1,0 +1,237 @@
+//! A link: one conversation with a tool server, whatever carries it. A modern link is shared by all callers; a legacy
+//! link is one session and belongs to one agent's session. JSON-RPC ids on it are ours.
+
+use super::Inbound;
+use super::Inbox;
+use super::child::Process;
+use super::http::{Endpoint, HttpExchange, Wire};
+use super::stdio::Conversation;
+use crate::mcp::headers::SESSION;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::{Kind, Message, number};
+use crate::mcp::revision::{Era, Revision};
+use crate::model::reply::Fault;
+use crate::telemetry::tasks;
+use http::header::HeaderValue;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// How long a server may take to say good-bye.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// One conversation with a tool server.
+pub struct Link {
+    carrier: Carrier,
+    /// The revision spoken on it.
+    pub revision: Revision,
+    next: AtomicU64,
+    /// Cancelled when the link is closed or lost.
+    ended: CancellationToken,
+}
+
+enum Carrier {
+    Http { endpoint: Endpoint, session: Option<HeaderValue> },
+    Child { conversation: Arc<Conversation>, process: tokio::sync::Mutex<Option<Process>> },
+}
+
+/// One request on a link, until its answer. Dropping it stops listening.
+pub struct Exchange {
+    /// Our id of the request.
+    pub id: Text,
+    source: Source,
+}
+
+enum Source {
+    Http(Box<HttpExchange>),
+    Lines { inbox: Inbox, conversation: Arc<Conversation>, id: u64, open: bool },
+}
+
+impl Link {
+    /// A modern link over HTTP.
+    pub fn http(endpoint: Endpoint, revision: Revision) -> Self {
+        Self::new(Carrier::Http { endpoint, session: None }, revision)
+    }
+
+    /// A link to a child process.
+    pub fn child(conversation: Arc<Conversation>, process: Process, revision: Revision) -> Self {
+        Self::new(Carrier::Child { conversation, process: tokio::sync::Mutex::new(Some(process)) }, revision)
+    }
+
+    fn new(carrier: Carrier, revision: Revision) -> Self {
+        Self { carrier, revision, next: AtomicU64::new(1), ended: CancellationToken::new() }
+    }
+
+    /// Opens a legacy session over HTTP: sends `initialize` with `params` and keeps the session the server gives.
+    pub async fn initialize_http(endpoint: Endpoint, params: &Text) -> Result<(Self, Message), Fault> {
+        let message = Message::request(1, "initialize", Some(params.clone()));
+        let response = endpoint.post(&message, &Wire::default()).await?;
+        let session = response.headers().get(SESSION).cloned();
+        let mut exchange = HttpExchange::of(response, &endpoint, &message)?;
+        let answer = loop {
+            match exchange.next().await? {
+                Some(Inbound::Message(answer)) if answer.kind == Kind::Response => break answer,
+                Some(_) => {}
+                None => return Err(Fault::after_sending("the tool server did not answer `initialize`")),
+            }
+        };
+        let revision = negotiated(&answer)?;
+        let link = Self::new(Carrier::Http { endpoint, session }, revision);
+        link.next.store(2, Ordering::Relaxed);
+        Ok((link, answer))
+    }
+
+    /// Opens a legacy session on a child that has just started.
+    pub async fn initialize_child(
+        conversation: Arc<Conversation>,
+        process: Process,
+        params: &Text,
+    ) -> Result<(Self, Message), Fault> {
+        let mut link = Self::child(conversation, process, Revision::NEWEST_LEGACY);
+        let answer = link.ask("initialize", Some(params.clone())).await?;
+        link.revision = negotiated(&answer)?;
+        Ok((link, answer))
+    }
+
+    /// Sends a request under an id of ours. `params` are the `Mcp-Param-…` headers.
+    pub async fn request(&self, message: Message, params: Vec<(String, String)>) -> Result<Exchange, Fault> {
+        match &self.carrier {
+            Carrier::Http { endpoint, session } => {
+                let id = number(self.next.fetch_add(1, Ordering::Relaxed));
+                let message = message.with_id(id.clone());
+                let wire = Wire { revision: Some(self.revision), session: session.clone(), params };
+                let exchange = HttpExchange::start(endpoint, wire, &message).await?;
+                Ok(Exchange { id, source: Source::Http(Box::new(exchange)) })
+            }
+            Carrier::Child { conversation, .. } => {
+                let (id, inbox) = conversation.request(message).await?;
+                let source = Source::Lines { inbox, conversation: conversation.clone(), id, open: true };
+                Ok(Exchange { id: number(id), source })
+            }
+        }
+    }
+
+    /// Sends a request of our own and waits for its answer; whatever else arrives is passed over.
+    pub async fn ask(&self, method: &str, params: Option<Text>) -> Result<Message, Fault> {
+        let mut exchange = self.request(Message::request(0, method, params), Vec::new()).await?;
+        loop {
+            match exchange.next().await? {
+                Some(Inbound::Message(message)) if message.kind == Kind::Response => return Ok(message),
+                Some(_) => {}
+                None => return Err(Fault::after_sending(format!("the tool server did not answer `{method}`"))),
+            }
+        }
+    }
+
+    /// Sends a notification, or the response to a request of the server.
+    pub async fn notify(&self, message: Message) -> Result<(), Fault> {
+        match &self.carrier {
+            Carrier::Http { endpoint, session } => {
+                let wire = Wire { revision: Some(self.revision), session: session.clone(), params: Vec::new() };
+                endpoint.post(&message, &wire).await.map(|_| ())
+            }
+            Carrier::Child { conversation, .. } => conversation.notify(message).await,
+        }
+    }
+
+    /// Tells the server that a request is no longer waited for. On modern HTTP the closed stream says so.
+    pub async fn cancel(&self, id: &Text, reason: &str) {
+        let closes = matches!(self.carrier, Carrier::Http { .. }) && self.revision.era() == Era::Modern;
+        if closes {
+            return;
+        }
+        let mut params = Object::new();
+        params.set("requestId", id.clone());
+        params.set("reason", Text::string(reason));
+        let note = Message::notification("notifications/cancelled", Some(params.text()));
+        if let Err(fault) = self.notify(note).await {
+            tracing::debug!(%fault, "a cancellation did not reach the tool server");
+        }
+    }
+
+    /// Reads the standalone stream of a legacy HTTP session into `inbox` until the link ends.
+    pub fn listen(self: &Arc<Self>, inbox: mpsc::Sender<Message>) {
+        let Carrier::Http { endpoint, session } = &self.carrier else { return };
+        let wire = Wire { revision: Some(self.revision), session: session.clone(), params: Vec::new() };
+        let (endpoint, ended) = (endpoint.clone(), self.ended.clone());
+        tasks::spawn("standalone stream", async move {
+            tokio::select! {
+                () = super::standalone::read(&endpoint, &wire, &inbox) => {}
+                () = ended.cancelled() => {}
+            }
+        });
+    }
+
+    /// Resolves when the link can no longer be used.
+    pub async fn ended(&self) {
+        match &self.carrier {
+            Carrier::Http { .. } => self.ended.cancelled().await,
+            Carrier::Child { conversation, .. } => tokio::select! {
+                () = conversation.closed() => {}
+                () = self.ended.cancelled() => {}
+            },
+        }
+    }
+
+    /// Ends the conversation: the session is deleted, the child stopped.
+    pub async fn close(&self) {
+        self.ended.cancel();
+        match &self.carrier {
+            Carrier::Http { endpoint, session: Some(session) } => {
+                let wire = Wire { revision: Some(self.revision), session: Some(session.clone()), params: Vec::new() };
+                let _ = tokio::time::timeout(CLOSING, endpoint.delete(&wire)).await;
+            }
+            Carrier::Http { session: None, .. } => {}
+            Carrier::Child { process, conversation } => {
+                conversation.close();
+                let process = process.lock().await.take();
+                if let Some(process) = process {
+                    process.stop().await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.ended.cancel();
+    }
+}
+
+impl Exchange {
+    /// What arrives next; none after the answer.
+    pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
+        match &mut self.source {
+            Source::Http(exchange) => exchange.next().await,
+            Source::Lines { inbox, open, .. } => match inbox.recv().await {
+                Some(Ok(inbound)) => {
+                    *open = !matches!(&inbound, Inbound::Message(message) if message.kind == Kind::Response);
+                    Ok(Some(inbound))
+                }
+                Some(Err(fault)) => Err(fault),
+                None => Ok(None),
+            },
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if let Source::Lines { conversation, id, open: true, .. } = &self.source {
+            conversation.forget(*id);
+        }
+    }
+}
+
+fn negotiated(answer: &Message) -> Result<Revision, Fault> {
+    let version = answer.body.as_ref().filter(|_| !answer.is_error).and_then(|result| result.get("protocolVersion"));
+    let version = version.as_ref().and_then(Text::as_str);
+    let revision = version.as_deref().and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
+    revision.ok_or_else(|| match version {
+        Some(version) => Fault::unsent(format!("the tool server wants revision {}, which is not served", version.escape_debug())),
+        None => Fault::unsent("the tool server refused `initialize`"),
+    })
+}

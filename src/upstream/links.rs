@@ -1,0 +1,166 @@
+//! The links that serve one agent: the shared modern ones, or those of its own legacy session.
+
+use super::link::Link;
+use super::questions::Questions;
+use super::server::Server;
+use super::servers::Servers;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::model::ids::ServerName;
+use crate::model::reply::Fault;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Requests of one agent's conversation that wait for an answer (SECURITY §8).
+const IN_FLIGHT: usize = 256;
+
+/// What one agent's conversation reaches.
+pub struct Links {
+    servers: Arc<Servers>,
+    session: Option<Session>,
+    /// Open requests of servers to the agent.
+    pub questions: Questions,
+    in_flight: Mutex<HashMap<Vec<u8>, InFlight>>,
+}
+
+struct Session {
+    initialize: Text,
+    links: tokio::sync::Mutex<HashMap<ServerName, Arc<Link>>>,
+    unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Message)>,
+}
+
+struct InFlight {
+    link: Option<(Arc<Link>, Text)>,
+    cancelled: CancellationToken,
+}
+
+/// A request that waits for its answer; dropping it says that it no longer does.
+pub struct Waiting<'a> {
+    links: &'a Links,
+    id: Vec<u8>,
+    /// Cancelled when the agent cancels the request.
+    pub cancelled: CancellationToken,
+}
+
+impl Links {
+    /// The shared modern links.
+    pub fn shared(servers: Arc<Servers>) -> Self {
+        Self { servers, session: None, questions: Questions::default(), in_flight: Mutex::default() }
+    }
+
+    /// The links of a legacy session that an agent opened with `initialize`. What servers say outside requests goes to
+    /// `unsolicited`.
+    pub fn session(
+        servers: Arc<Servers>,
+        initialize: Text,
+        unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Message)>,
+    ) -> Self {
+        let session = Session { initialize, links: tokio::sync::Mutex::default(), unsolicited };
+        Self { servers, session: Some(session), questions: Questions::default(), in_flight: Mutex::default() }
+    }
+
+    /// The servers behind the links.
+    pub fn servers(&self) -> &Arc<Servers> {
+        &self.servers
+    }
+
+    /// The questions table, on the legacy wire only.
+    pub fn legacy_questions(&self) -> Option<&Questions> {
+        self.session.as_ref().map(|_| &self.questions)
+    }
+
+    /// The link to a server; a legacy session opens its own on first use.
+    pub async fn link(&self, name: &ServerName) -> Result<Arc<Link>, Fault> {
+        let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
+        let Some(session) = &self.session else { return server.shared() };
+        if let Some(link) = session.links.lock().await.get(name) {
+            return Ok(link.clone());
+        }
+        let (link, _) = self.open(server).await?;
+        link.notify(Message::notification("notifications/initialized", None)).await?;
+        Ok(link)
+    }
+
+    /// Opens the session's link to a server; returns the server's answer to `initialize`.
+    pub async fn open(&self, server: &Server) -> Result<(Arc<Link>, Message), Fault> {
+        let Some(session) = &self.session else { return Err(Fault::unsent("modern links are not opened")) };
+        let name = server.settings.name.clone();
+        let (link, answer, mut unsolicited) = server.open(&session.initialize).await?;
+        session.links.lock().await.insert(name.clone(), link.clone());
+        let (inbox, weak) = (session.unsolicited.clone(), Arc::downgrade(&link));
+        crate::telemetry::tasks::spawn("unsolicited messages", async move {
+            while let Some(message) = unsolicited.recv().await {
+                let Some(link) = weak.upgrade() else { return };
+                if inbox.send((name.clone(), link, message)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok((link, answer))
+    }
+
+    /// The legacy links that are open.
+    pub async fn open_links(&self) -> Vec<(ServerName, Arc<Link>)> {
+        match &self.session {
+            Some(session) => session.links.lock().await.iter().map(|(name, link)| (name.clone(), link.clone())).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Notes that the agent's request waits; none if one of that id does already, or too many do.
+    pub fn wait(&self, id: &Text) -> Option<Waiting<'_>> {
+        let cancelled = CancellationToken::new();
+        let mut in_flight = self.in_flight.lock();
+        if in_flight.len() >= IN_FLIGHT || in_flight.contains_key(id.as_bytes()) {
+            return None;
+        }
+        in_flight.insert(id.as_bytes().to_vec(), InFlight { link: None, cancelled: cancelled.clone() });
+        Some(Waiting { links: self, id: id.as_bytes().to_vec(), cancelled })
+    }
+
+    /// Hands the agent's cancellation to the server that works on the request, under the server's id of it.
+    pub async fn cancel(&self, note: &Message) {
+        let Some(mut params) = note.body.as_ref().and_then(Text::object) else { return };
+        let Some(id) = params.get("requestId").cloned() else { return };
+        let found = {
+            let in_flight = self.in_flight.lock();
+            let Some(waiting) = in_flight.get(id.as_bytes()) else { return };
+            waiting.cancelled.cancel();
+            waiting.link.clone()
+        };
+        if let Some((link, upstream_id)) = found {
+            params.set("requestId", upstream_id);
+            let note = Message { body: Some(Object::text(&params)), ..note.clone() };
+            if let Err(fault) = link.notify(note).await {
+                tracing::debug!(%fault, "a cancellation did not reach the tool server");
+            }
+        }
+    }
+
+    /// Ends all links of a legacy session.
+    pub async fn close(&self) {
+        let Some(session) = &self.session else { return };
+        let links: Vec<_> = session.links.lock().await.drain().collect();
+        for (_, link) in links {
+            link.close().await;
+        }
+    }
+}
+
+impl Waiting<'_> {
+    /// Says which server works on the request, under which id.
+    pub fn on(&self, link: &Arc<Link>, id: &Text) {
+        if let Some(waiting) = self.links.in_flight.lock().get_mut(&self.id) {
+            waiting.link = Some((link.clone(), id.clone()));
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.links.in_flight.lock().remove(&self.id);
+    }
+}

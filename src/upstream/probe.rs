@@ -1,0 +1,189 @@
+//! Finds out which eras a server speaks (PROTOCOL §4.1): `server/discover` first, then `initialize`. An outage is never
+//! taken for a verdict.
+
+use super::catalog::{own_info, own_params};
+use super::child::{self, Process};
+use super::http::Endpoint;
+use super::link::Link;
+use super::server::{Settings, Surroundings, Transport};
+use super::stdio::Conversation;
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::revision::{Era, Revision};
+use crate::model::reply::{Fault, Sent};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// What a server speaks, and what it said of itself.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Its answer to `server/discover`.
+    pub discovered: Option<Text>,
+    /// Its answer to `initialize`.
+    pub initialized: Option<Text>,
+}
+
+impl Verdict {
+    /// Whether it speaks the revision. A legacy server negotiates, so all legacy revisions up to its own are its.
+    pub fn speaks(&self, revision: Revision) -> bool {
+        match revision.era() {
+            Era::Modern => self.discovered.is_some(),
+            Era::Legacy => self.initialized.is_some(),
+        }
+    }
+
+    fn capabilities(&self) -> Option<Text> {
+        self.discovered.as_ref().or(self.initialized.as_ref())?.get("capabilities")
+    }
+
+    /// Whether it has tools.
+    pub fn has_tools(&self) -> bool {
+        self.capabilities().is_some_and(|capabilities| capabilities.get("tools").is_some())
+    }
+
+    /// Whether it tells when its tools change.
+    pub fn tells_changes(&self) -> bool {
+        self.capabilities().and_then(|capabilities| capabilities.at(&["tools", "listChanged"])).is_some_and(|flag| flag.is_true())
+    }
+
+    /// For logs.
+    pub fn words(&self) -> &'static str {
+        match (self.discovered.is_some(), self.initialized.is_some()) {
+            (true, true) => "modern and legacy",
+            (true, false) => "modern",
+            (false, true) => "legacy",
+            (false, false) => "none",
+        }
+    }
+}
+
+/// A connected server.
+pub(super) struct Probed {
+    pub(super) verdict: Arc<Verdict>,
+    pub(super) base: Arc<Link>,
+    pub(super) unsolicited: mpsc::Receiver<Message>,
+}
+
+/// Connects and finds out, or believes what is `known`.
+pub(super) async fn probe(settings: &Settings, around: &Surroundings, known: Option<Arc<Verdict>>) -> Result<Probed, Fault> {
+    let modern = match &known {
+        Some(verdict) if verdict.discovered.is_none() => None,
+        _ => discover(settings, around).await?,
+    };
+    let legacy = match &known {
+        Some(verdict) if modern.is_some() => Legacy::Known(verdict.initialized.clone()),
+        _ => match open_legacy_in_time(settings, around).await {
+            Ok(opened) => Legacy::Opened(Box::new(opened)),
+            Err(fault) if modern.is_none() => return Err(fault),
+            Err(_) => Legacy::Known(None),
+        },
+    };
+    match (modern, legacy) {
+        (Some((base, unsolicited, discovered)), Legacy::Opened(opened)) => {
+            opened.0.close().await;
+            let verdict = Verdict { discovered: Some(discovered), initialized: opened.1.body };
+            Ok(Probed { verdict: Arc::new(verdict), base, unsolicited })
+        }
+        (Some((base, unsolicited, discovered)), Legacy::Known(initialized)) => {
+            let verdict = Verdict { discovered: Some(discovered), initialized };
+            Ok(Probed { verdict: Arc::new(verdict), base, unsolicited })
+        }
+        (None, Legacy::Opened(opened)) => {
+            let (base, answer, unsolicited) = *opened;
+            base.notify(Message::notification("notifications/initialized", None)).await?;
+            let verdict = Verdict { discovered: None, initialized: answer.body };
+            Ok(Probed { verdict: Arc::new(verdict), base, unsolicited })
+        }
+        (None, Legacy::Known(_)) => Err(Fault::unsent("the tool server speaks no revision that toolgate serves")),
+    }
+}
+
+type Opened = (Arc<Link>, Message, mpsc::Receiver<Message>);
+
+enum Legacy {
+    Known(Option<Text>),
+    Opened(Box<Opened>),
+}
+
+async fn open_legacy_in_time(settings: &Settings, around: &Surroundings) -> Result<Opened, Fault> {
+    let params = json!({
+        "protocolVersion": Revision::NEWEST_LEGACY.as_str(),
+        "capabilities": {},
+        "clientInfo": own_info(),
+    });
+    let opening = open_legacy(settings, around, &Text::of(&params));
+    let opened = tokio::time::timeout(settings.start_timeout, opening).await;
+    opened.map_err(|_| Fault::after_sending("the tool server did not answer `initialize` in time"))?
+}
+
+/// Opens a legacy session with `params` for `initialize`.
+pub(super) async fn open_legacy(settings: &Settings, around: &Surroundings, params: &Text) -> Result<Opened, Fault> {
+    match &settings.transport {
+        Transport::Http { uri, headers } => {
+            let endpoint = Endpoint::new(around.connections.clone(), uri.clone(), headers.clone());
+            let (link, answer) = Link::initialize_http(endpoint, params).await?;
+            let (link, (inbox, unsolicited)) = (Arc::new(link), mpsc::channel(super::QUEUE));
+            link.listen(inbox);
+            Ok((link, answer, unsolicited))
+        }
+        Transport::Child(command) => {
+            let (conversation, process, unsolicited) = start(command, around)?;
+            let (link, answer) = Link::initialize_child(conversation, process, params).await?;
+            Ok((Arc::new(link), answer, unsolicited))
+        }
+    }
+}
+
+type Started = (Arc<Conversation>, Process, mpsc::Receiver<Message>);
+
+fn start(command: &child::Command, around: &Surroundings) -> Result<Started, Fault> {
+    let mut process = Process::spawn(command, &around.guard, &around.leftovers)?;
+    let (conversation, unsolicited) = Conversation::start(&mut process)?;
+    Ok((conversation, process, unsolicited))
+}
+
+type Discovered = (Arc<Link>, mpsc::Receiver<Message>, Text);
+
+/// None: the server answered, and what it said is not modern.
+async fn discover(settings: &Settings, around: &Surroundings) -> Result<Option<Discovered>, Fault> {
+    let (link, unsolicited) = match &settings.transport {
+        Transport::Http { uri, headers } => {
+            let endpoint = Endpoint::new(around.connections.clone(), uri.clone(), headers.clone());
+            (Link::http(endpoint, Revision::NEWEST_MODERN), mpsc::channel(1).1)
+        }
+        Transport::Child(command) => {
+            let (conversation, process, unsolicited) = start(command, around)?;
+            (Link::child(conversation, process, Revision::NEWEST_MODERN), unsolicited)
+        }
+    };
+    let asked = tokio::time::timeout(settings.start_timeout, link.ask("server/discover", Some(own_params(&link, None))));
+    let is_child = matches!(settings.transport, Transport::Child(_));
+    let answer = match asked.await {
+        Ok(Ok(answer)) => answer,
+        // A child that says nothing, or ends on a request it does not know, is an old one (PROTOCOL §2).
+        Err(_) if is_child => return closed(link).await,
+        Ok(Err(fault)) if is_child && fault.sent == Sent::Maybe => return closed(link).await,
+        Ok(Err(fault)) if fault.status.is_some_and(is_verdict) => return Ok(None),
+        Ok(Err(fault)) => return Err(fault),
+        Err(_) => return Err(Fault::after_sending("the tool server did not answer in time")),
+    };
+    let modern = answer.body.filter(|_| !answer.is_error).filter(|result| {
+        let versions = result.get("supportedVersions").and_then(|versions| versions.elements()).unwrap_or_default();
+        versions.iter().any(|version| version.as_str().as_deref() == Some(Revision::NEWEST_MODERN.as_str()))
+    });
+    match modern {
+        Some(result) => Ok(Some((Arc::new(link), unsolicited, result))),
+        None => closed(link).await,
+    }
+}
+
+async fn closed(link: Link) -> Result<Option<Discovered>, Fault> {
+    link.close().await;
+    Ok(None)
+}
+
+/// A 4xx without a modern error is an old server's; 401 and 403 are about authorization, 5xx is an outage (PROTOCOL §4.1).
+fn is_verdict(status: u16) -> bool {
+    (400..500).contains(&status) && !matches!(status, 401 | 403)
+}

@@ -1,0 +1,287 @@
+//! One configured tool server: connected, probed for its eras, listed, watched, and connected again when it is lost.
+
+use super::catalog::{Catalog, own_params};
+use super::child;
+use super::http::Connections;
+use super::leftovers::Leftovers;
+use super::link::Link;
+use super::probe::{self, Verdict};
+use crate::mcp::json::Text;
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::revision::{Era, Revision};
+use crate::model::ids::ServerName;
+use crate::model::reply::Fault;
+use crate::upstream::Inbound;
+use http::{HeaderMap, Uri};
+use parking_lot::Mutex;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
+const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
+
+/// A server as configured.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its name.
+    pub name: ServerName,
+    /// How it is reached.
+    pub transport: Transport,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// How long it may take from start to its first answer.
+    pub start_timeout: Duration,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub enum Transport {
+    /// Streamable HTTP.
+    Http {
+        /// Its address.
+        uri: Uri,
+        /// Sent with every request.
+        headers: HeaderMap,
+    },
+    /// A child process.
+    Child(child::Command),
+}
+
+/// What servers share.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Connections to HTTP servers.
+    pub connections: Connections,
+    /// The program that guards children: toolgate itself.
+    pub guard: PathBuf,
+    /// Where running children are noted.
+    pub leftovers: Arc<Leftovers>,
+}
+
+/// What is known of a server that answers.
+pub struct Up {
+    /// Its eras and what it said of itself.
+    pub verdict: Arc<Verdict>,
+    /// The modern link all callers share.
+    pub shared: Option<Arc<Link>>,
+    /// Its tools.
+    pub catalog: Arc<Catalog>,
+    base: Arc<Link>,
+}
+
+/// Where a server stands.
+#[derive(Clone)]
+pub enum State {
+    /// Not yet connected.
+    Starting,
+    /// Answering.
+    Up(Arc<Up>),
+    /// Not answering, and why.
+    Down(String),
+}
+
+/// A configured server.
+pub struct Server {
+    /// As configured.
+    pub settings: Settings,
+    surroundings: Surroundings,
+    state: watch::Sender<State>,
+    verdict: Mutex<Option<Arc<Verdict>>>,
+    stale: Notify,
+    lost: Notify,
+}
+
+impl Server {
+    /// A server that nobody has connected to yet.
+    pub fn new(settings: Settings, surroundings: Surroundings) -> Self {
+        let (state, _) = watch::channel(State::Starting);
+        Self { settings, surroundings, state, verdict: Mutex::new(None), stale: Notify::new(), lost: Notify::new() }
+    }
+
+    /// Where it stands, now and from now on.
+    pub fn state(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    /// What is known of it, if it answers.
+    pub fn up(&self) -> Option<Arc<Up>> {
+        match &*self.state.borrow() {
+            State::Up(up) => Some(up.clone()),
+            State::Starting | State::Down(_) => None,
+        }
+    }
+
+    /// The modern link all callers share.
+    pub fn shared(&self) -> Result<Arc<Link>, Fault> {
+        let up = self.up().ok_or_else(|| Fault::unsent(format!("tool server `{}` is down", self.settings.name)))?;
+        up.shared.clone().ok_or_else(|| Fault::unsent("the tool server does not speak 2026-07-28"))
+    }
+
+    /// Its tools changed, somebody says.
+    pub fn tools_changed(&self) {
+        self.stale.notify_one();
+    }
+
+    /// It could not be reached, somebody says.
+    pub fn suspect(&self) {
+        self.lost.notify_one();
+    }
+
+    /// Opens a legacy session of its own for one agent session.
+    pub async fn open(&self, params: &Text) -> Result<(Arc<Link>, Message, mpsc::Receiver<Message>), Fault> {
+        let opening = probe::open_legacy(&self.settings, &self.surroundings, params);
+        let opened = tokio::time::timeout(self.settings.start_timeout, opening).await;
+        opened.map_err(|_| Fault::after_sending("the tool server did not answer `initialize` in time"))?
+    }
+
+    /// Keeps the server connected until `stop`.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut wait = FIRST_WAIT;
+        loop {
+            let connected = tokio::select! {
+                connected = self.connect() => connected,
+                () = stop.cancelled() => return,
+            };
+            match connected {
+                Ok((up, unsolicited)) => {
+                    wait = FIRST_WAIT;
+                    let (server, tools) = (&self.settings.name, up.catalog.tools.len());
+                    tracing::info!(%server, tools, eras = %up.verdict.words(), "tool server is up");
+                    let base = up.base.clone();
+                    self.state.send_replace(State::Up(Arc::new(up)));
+                    let why = self.watch(&base, unsolicited, &stop).await;
+                    self.state.send_replace(State::Down(why.clone()));
+                    base.close().await;
+                    if stop.is_cancelled() {
+                        return;
+                    }
+                    tracing::warn!(%server, why, "tool server is lost; its tools are hidden until it answers again");
+                }
+                Err(fault) => {
+                    tracing::warn!(server = %self.settings.name, %fault, again_in = ?wait, "tool server does not answer");
+                    self.state.send_replace(State::Down(fault.what));
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(jittered(wait)) => {}
+                () = stop.cancelled() => return,
+            }
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    async fn connect(&self) -> Result<(Up, mpsc::Receiver<Message>), Fault> {
+        let known = self.verdict.lock().clone();
+        let probed = probe::probe(&self.settings, &self.surroundings, known).await?;
+        *self.verdict.lock() = Some(probed.verdict.clone());
+        let catalog = self.list(&probed.base, &probed.verdict).await?;
+        let shared = (probed.base.revision.era() == Era::Modern).then(|| probed.base.clone());
+        let up = Up { verdict: probed.verdict, shared, catalog: Arc::new(catalog), base: probed.base };
+        Ok((up, probed.unsolicited))
+    }
+
+    async fn list(&self, link: &Link, verdict: &Verdict) -> Result<Catalog, Fault> {
+        if !verdict.has_tools() {
+            return Ok(Catalog::default());
+        }
+        let listed = tokio::time::timeout(self.settings.timeout, Catalog::fetch(link)).await;
+        listed.map_err(|_| Fault::after_sending("the tool server did not list its tools in time"))?
+    }
+
+    /// Follows changes until the server is lost; says why.
+    async fn watch(&self, base: &Arc<Link>, mut unsolicited: mpsc::Receiver<Message>, stop: &CancellationToken) -> String {
+        let mut listening = Box::pin(self.listen(base));
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return "toolgate is stopping".to_owned(),
+                () = base.ended() => return "the conversation ended".to_owned(),
+                () = self.lost.notified() => {
+                    if let Err(fault) = self.list_again(base).await { return fault.what; }
+                }
+                why = &mut listening => return why,
+                message = unsolicited.recv() => match message {
+                    Some(message) if message.method == "notifications/tools/list_changed" => self.stale.notify_one(),
+                    Some(message) if message.kind == Kind::Request => self.decline(base, message).await,
+                    Some(_) => {}
+                    None => std::future::pending::<()>().await,
+                },
+                () = self.stale.notified() => {
+                    if let Err(fault) = self.list_again(base).await { return fault.what; }
+                    tokio::time::sleep(BETWEEN_LISTINGS).await;
+                }
+            }
+        }
+    }
+
+    async fn list_again(&self, base: &Link) -> Result<(), Fault> {
+        let Some(up) = self.up() else { return Ok(()) };
+        let catalog = Arc::new(self.list(base, &up.verdict).await?);
+        let again = Up { verdict: up.verdict.clone(), shared: up.shared.clone(), base: up.base.clone(), catalog };
+        self.state.send_replace(State::Up(Arc::new(again)));
+        Ok(())
+    }
+
+    /// The base session has no agent behind it, so a server that asks it something is told so.
+    async fn decline(&self, base: &Link, message: Message) {
+        let answer = match message.method.as_str() {
+            "ping" => Message::response(message.id, Text::of(&json!({})), false),
+            _ => Message::error(message.id, crate::mcp::answer::METHOD_NOT_FOUND, "no agent is behind this session", None),
+        };
+        if let Err(fault) = base.notify(answer).await {
+            tracing::debug!(%fault, "an answer did not reach the tool server");
+        }
+    }
+
+    /// Listens for changes on a modern link; returns why it can't any more.
+    async fn listen(&self, base: &Arc<Link>) -> String {
+        let offered = self.verdict.lock().as_ref().is_some_and(|verdict| verdict.tells_changes());
+        if base.revision.era() == Era::Legacy || !offered {
+            return std::future::pending().await;
+        }
+        let mut params = own_params(base, None).object().unwrap_or_default();
+        params.set("notifications", Text::of(&json!({ "toolsListChanged": true })));
+        let mut failures = 0_u32;
+        loop {
+            let message = Message::request(0, "subscriptions/listen", Some(params.text()));
+            if let Ok(mut exchange) = base.request(message, Vec::new()).await {
+                while let Ok(Some(inbound)) = exchange.next().await {
+                    failures = 0;
+                    match inbound {
+                        Inbound::Message(message) if message.method == "notifications/tools/list_changed" => {
+                            self.stale.notify_one();
+                        }
+                        Inbound::Message(message) if message.kind == Kind::Response && message.is_error => {
+                            return std::future::pending().await;
+                        }
+                        Inbound::Message(_) | Inbound::KeepAlive => {}
+                    }
+                }
+            }
+            failures += 1;
+            if failures > 3 {
+                return "the tool server can no longer be listened to".to_owned();
+            }
+            tokio::time::sleep(jittered(FIRST_WAIT * failures)).await;
+            self.stale.notify_one();
+        }
+    }
+}
+
+/// Between half of `wait` and all of it, so that many do not come back at once.
+fn jittered(wait: Duration) -> Duration {
+    let mut byte = [0_u8; 1];
+    let random = getrandom::fill(&mut byte).map_or(128, |()| u32::from(byte[0]));
+    wait / 2 + wait * random / 512
+}
+
+/// What `revision` and the eras of several servers have in common.
+pub fn shared_revisions(servers: &[Arc<Server>]) -> Vec<Revision> {
+    let known: Vec<_> = servers.iter().filter_map(|server| server.verdict.lock().clone()).collect();
+    Revision::ALL.into_iter().filter(|revision| known.iter().all(|verdict| verdict.speaks(*revision))).collect()
+}

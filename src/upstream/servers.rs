@@ -1,0 +1,70 @@
+//! All configured tool servers, in the order of the configuration.
+
+use super::server::{Server, Settings, State, Surroundings};
+use crate::mcp::revision::Revision;
+use crate::model::ids::ServerName;
+use crate::telemetry::tasks;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The servers, each kept connected on its own.
+pub struct Servers {
+    all: Vec<Arc<Server>>,
+    changed: watch::Sender<u64>,
+}
+
+impl Servers {
+    /// Takes the configured servers; [`Servers::start`] connects them.
+    pub fn new(settings: Vec<Settings>, around: &Surroundings) -> Self {
+        let all = settings.into_iter().map(|settings| Arc::new(Server::new(settings, around.clone()))).collect();
+        Self { all, changed: watch::channel(0).0 }
+    }
+
+    /// Connects every server, and keeps them connected until `stop`.
+    pub fn start(self: &Arc<Self>, tracker: &TaskTracker, stop: &CancellationToken) {
+        for server in &self.all {
+            let (running, stopped) = (server.clone(), stop.clone());
+            tasks::spawn("tool server", tracker.track_future(async move { running.run(stopped).await }));
+            let (servers, mut state, stopped) = (self.clone(), server.state(), stop.clone());
+            tasks::spawn("tool server changes", async move {
+                loop {
+                    tokio::select! {
+                        changed = state.changed() => if changed.is_err() { return },
+                        () = stopped.cancelled() => return,
+                    }
+                    state.borrow_and_update();
+                    servers.changed.send_modify(|version| *version += 1);
+                }
+            });
+        }
+    }
+
+    /// All of them, in order.
+    pub fn all(&self) -> &[Arc<Server>] {
+        &self.all
+    }
+
+    /// The server of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Server>> {
+        self.all.iter().find(|server| server.settings.name.as_str() == name)
+    }
+
+    /// Rises whenever a server comes, goes, or lists other tools.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Whether every server was tried at least once.
+    pub fn probed(&self) -> bool {
+        self.all.iter().all(|server| !matches!(*server.state().borrow(), State::Starting))
+    }
+
+    /// The revisions that all known servers share; with `one`, those of that server.
+    pub fn revisions(&self, one: Option<&ServerName>) -> Vec<Revision> {
+        let chosen: Vec<_> =
+            self.all.iter().filter(|server| one.is_none_or(|name| *name == server.settings.name)).cloned().collect();
+        super::server::shared_revisions(&chosen)
+    }
+}

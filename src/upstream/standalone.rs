@@ -1,0 +1,54 @@
+//! The standalone event stream of a legacy HTTP session: what a server says outside any request (PROTOCOL §3.1).
+
+use super::http::{Endpoint, Wire, read as read_message};
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::sse::{Block, Framer};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// Reads until the server says that it offers no such stream, or nobody wants the messages.
+pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<Message>) {
+    let mut after: Option<String> = None;
+    let mut wait = FIRST_WAIT;
+    loop {
+        if let Ok(response) = endpoint.get(wire, after.as_deref()).await {
+            if response.status() != StatusCode::OK {
+                return;
+            }
+            wait = FIRST_WAIT;
+            let mut body = response.into_body();
+            let mut framer = Framer::default();
+            while let Some(Ok(frame)) = body.frame().await {
+                let Some(bytes) = frame.data_ref() else { continue };
+                if framer.push(bytes).is_err() {
+                    break;
+                }
+                while let Some(block) = framer.next_block() {
+                    let Block::Event(event) = block else { continue };
+                    wait = event.retry.map_or(wait, |ms| Duration::from_millis(ms).min(LONGEST_WAIT));
+                    after = event.id.or(after);
+                    if event.data.is_empty() {
+                        continue;
+                    }
+                    let Ok(message) = read_message(event.data) else {
+                        tracing::warn!("a tool server sent something unreadable on its standalone stream");
+                        continue;
+                    };
+                    if message.kind != Kind::Response && inbox.send(message).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+        if inbox.is_closed() {
+            return;
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
