@@ -3,4 +3,5 @@
 #![warn(missing_docs)]
 
 pub mod billing;
+pub mod conformance;
 pub mod serve;
