@@ -5,6 +5,7 @@ mod ask;
 mod call;
 mod changes;
 mod content;
+mod interruption;
 mod prompts;
 mod resources;
 mod rounds;
@@ -12,4 +13,5 @@ mod schemas;
 mod server;
 mod tasks;
 
+pub use interruption::InterruptedSessions;
 pub use server::Fixture;

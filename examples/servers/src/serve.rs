@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::transport::streamable_http_server::{SessionManager, StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 
 /// What a program of this package may fail with: it is shown to a person and ends the program.
@@ -43,27 +43,42 @@ impl Door {
     }
 }
 
+/// Serves `server` with rmcp's own sessions: see [`serve_with`].
+///
+/// # Errors
+/// Those of [`serve_with`].
+pub async fn serve<S: ServerHandler + Clone>(server: S, door: Door) -> Result<(), Failure> {
+    serve_with(server, door, LocalSessionManager::default()).await
+}
+
 /// Serves `server` until its agent hangs up (stdio) or the program is ended (HTTP).
 ///
-/// Over HTTP every session and every modern request gets a clone, so a server keeps what it shares behind an `Arc`.
+/// Over HTTP, `sessions` keeps the sessions of legacy agents, and every session and every modern request gets a clone, so a server keeps what it shares behind an `Arc`.
 ///
 /// # Errors
 /// When the address cannot be listened on, or the first message is not one of MCP.
-pub async fn serve<S: ServerHandler + Clone>(server: S, door: Door) -> Result<(), Failure> {
+pub async fn serve_with<S, M>(server: S, door: Door, sessions: M) -> Result<(), Failure>
+where
+    S: ServerHandler + Clone,
+    M: SessionManager,
+{
     match door {
         Door::Stdio => {
             rmcp::serve_server(server, rmcp::transport::stdio()).await?.waiting().await?;
             Ok(())
         }
-        Door::Http(address) => serve_http(server, &address).await,
+        Door::Http(address) => serve_http(server, &address, sessions).await,
     }
 }
 
-async fn serve_http<S: ServerHandler + Clone>(server: S, address: &str) -> Result<(), Failure> {
+async fn serve_http<S, M>(server: S, address: &str, sessions: M) -> Result<(), Failure>
+where
+    S: ServerHandler + Clone,
+    M: SessionManager,
+{
     let listener = TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address}: {error}"))?;
     announce(&listener)?;
     let config = StreamableHttpServerConfig::default().with_allowed_origins(LOCAL_ORIGINS);
-    let sessions = LocalSessionManager::default();
     let service = StreamableHttpService::new(move || Ok(server.clone()), sessions.into(), config);
     axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await?;
     Ok(())

@@ -12,7 +12,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 
 use super::call::{Call, Outcome, failure, no_arguments, text, tool};
-use super::schemas;
+use super::{interruption, schemas};
 
 /// One red pixel.
 pub(super) const PNG: &str =
@@ -33,6 +33,7 @@ pub(super) fn tools() -> Vec<Tool> {
         tool("test_tool_with_progress", "Reports its progress three times.", no_arguments()),
         tool("test_tool_with_logging", "Sends three log messages.", no_arguments()),
         tool("test_logging_tool", "Sends log messages if the request asks for them.", no_arguments()),
+        tool(interruption::TOOL, "Answers a moment after a legacy stream was closed.", no_arguments()),
         tool("test_custom_headers", "Has arguments that are repeated in HTTP headers.", schemas::mirrored()),
         tool("json_schema_2020_12_tool", "Has a schema with the wider vocabulary.", schemas::wide()),
     ]
@@ -48,6 +49,10 @@ pub(super) async fn call(call: &Call<'_>) -> Option<Outcome> {
         "test_error_handling" => failure("This tool intentionally returns an error for testing"),
         "test_tool_with_progress" => progress(call).await,
         "test_tool_with_logging" | "test_logging_tool" => logging(call).await,
+        interruption::TOOL => {
+            tokio::time::sleep(PAUSE).await;
+            text("The call was answered after the reconnection.")
+        }
         "test_custom_headers" | "json_schema_2020_12_tool" => echo(call),
         _ => return None,
     };
