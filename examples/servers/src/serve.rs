@@ -64,10 +64,11 @@ where
 {
     match door {
         Door::Stdio => {
-            rmcp::serve_server(server, rmcp::transport::stdio()).await?.waiting().await?;
+            let serving = Box::pin(rmcp::serve_server(server, rmcp::transport::stdio())).await?;
+            serving.waiting().await?;
             Ok(())
         }
-        Door::Http(address) => serve_http(server, &address, sessions).await,
+        Door::Http(address) => Box::pin(serve_http(server, &address, sessions)).await,
     }
 }
 

@@ -87,13 +87,13 @@ impl Ledger {
 
 /// The state file. Several servers may share one, as the replicas of a test do: every access holds a lock on a file beside it.
 #[derive(Debug, Clone)]
-pub struct LedgerFile {
+pub(super) struct LedgerFile {
     path: PathBuf,
 }
 
 impl LedgerFile {
     /// The file of that name; it need not exist yet.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
+    pub(super) fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
@@ -101,7 +101,7 @@ impl LedgerFile {
     ///
     /// # Errors
     /// What `look` answers, or a sentence on why the file cannot be read.
-    pub fn read<T>(&self, look: impl FnOnce(&Ledger) -> Result<T, String>) -> Result<T, String> {
+    pub(super) fn read<T>(&self, look: impl FnOnce(&Ledger) -> Result<T, String>) -> Result<T, String> {
         let _held = self.lock().map_err(|error| self.unusable(&error))?;
         look(&self.load().map_err(|error| self.unusable(&error))?)
     }
@@ -110,7 +110,7 @@ impl LedgerFile {
     ///
     /// # Errors
     /// What `change` answers, in which case nothing is written; or a sentence on why the file cannot be read or written.
-    pub fn write<T>(&self, change: impl FnOnce(&mut Ledger) -> Result<T, String>) -> Result<T, String> {
+    pub(super) fn write<T>(&self, change: impl FnOnce(&mut Ledger) -> Result<T, String>) -> Result<T, String> {
         let _held = self.lock().map_err(|error| self.unusable(&error))?;
         let mut ledger = self.load().map_err(|error| self.unusable(&error))?;
         let answer = change(&mut ledger)?;

@@ -102,13 +102,11 @@ async fn ask(call: &Call<'_>, method: &str, params: Value) -> Result<Asked, Erro
     if !call.is_modern() {
         return ask_now(call, request).await.map(Asked::Answer);
     }
-    Ok(match call.responses.get(KEY) {
-        Some(answer) => Asked::Answer(answer.clone()),
-        None => {
-            let requests = InputRequests::from([(KEY.to_owned(), request)]);
-            Asked::NotYet(Ok(CallToolResponse::from(InputRequiredResult::from_input_requests(requests))))
-        }
-    })
+    if let Some(answer) = call.responses.get(KEY) {
+        return Ok(Asked::Answer(answer.clone()));
+    }
+    let requests = InputRequests::from([(KEY.to_owned(), request)]);
+    Ok(Asked::NotYet(Ok(CallToolResponse::from(InputRequiredResult::from_input_requests(requests)))))
 }
 
 async fn ask_now(call: &Call<'_>, request: InputRequest) -> Result<Value, ErrorData> {

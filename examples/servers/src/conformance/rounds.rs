@@ -77,13 +77,11 @@ fn roots(call: &Call<'_>) -> Outcome {
 /// The state is looked at before the answers: one that was altered is refused whatever came with it.
 fn confirmed_state(call: &Call<'_>) -> Outcome {
     let opened = open(call)?;
-    match (opened, accepted(&call.responses, "confirm")) {
-        (Some(_), Some(_)) => text("state-ok"),
-        (Some(_) | None, _) => {
-            let question = form("Please confirm", json!({ "ok": { "type": "boolean" } }));
-            round(call, vec![("confirm", ELICIT, question)], Some(json!("asked")))
-        }
+    if opened.is_some() && accepted(&call.responses, "confirm").is_some() {
+        return text("state-ok");
     }
+    let question = form("Please confirm", json!({ "ok": { "type": "boolean" } }));
+    round(call, vec![("confirm", ELICIT, question)], Some(json!("asked")))
 }
 
 fn multiple(call: &Call<'_>) -> Outcome {
@@ -91,17 +89,15 @@ fn multiple(call: &Call<'_>) -> Outcome {
     let name = entered(call, "user_name", "name");
     let greeting = call.responses.get("greeting").and_then(sampled_text);
     let roots = call.responses.get("client_roots").and_then(|response| response.get("roots"));
-    match (opened, name, greeting, roots) {
-        (Some(_), Some(name), Some(greeting), Some(roots)) => text(format!("{greeting} {name} {roots}")),
-        _ => {
-            let questions = vec![
-                ("user_name", ELICIT, name_form("What is your name?")),
-                ("greeting", SAMPLE, sampling("Generate a greeting", 50)),
-                ("client_roots", ROOTS, json!({})),
-            ];
-            round(call, questions, Some(json!("asked")))
-        }
+    if let (Some(_), Some(name), Some(greeting), Some(roots)) = (opened, name, greeting, roots) {
+        return text(format!("{greeting} {name} {roots}"));
     }
+    let questions = vec![
+        ("user_name", ELICIT, name_form("What is your name?")),
+        ("greeting", SAMPLE, sampling("Generate a greeting", 50)),
+        ("client_roots", ROOTS, json!({})),
+    ];
+    round(call, questions, Some(json!("asked")))
 }
 
 /// The first answer travels to the third round inside the state.
@@ -110,17 +106,12 @@ fn multi_round(call: &Call<'_>) -> Outcome {
     if let (Some(name), Some(color)) = (opened["name"].as_str(), entered(call, "step2", "color")) {
         return text(format!("{name} likes {color}."));
     }
-    let name = opened["name"].as_str().or_else(|| entered(call, "step1", "name"));
-    match name {
-        Some(name) => {
-            let question = form("Step 2: What is your favorite color?", json!({ "color": { "type": "string" } }));
-            round(call, vec![("step2", ELICIT, question)], Some(json!({ "round": 2, "name": name })))
-        }
-        None => {
-            let question = name_form("Step 1: What is your name?");
-            round(call, vec![("step1", ELICIT, question)], Some(json!({ "round": 1 })))
-        }
-    }
+    let Some(name) = opened["name"].as_str().or_else(|| entered(call, "step1", "name")) else {
+        let question = name_form("Step 1: What is your name?");
+        return round(call, vec![("step1", ELICIT, question)], Some(json!({ "round": 1 })));
+    };
+    let question = form("Step 2: What is your favorite color?", json!({ "color": { "type": "string" } }));
+    round(call, vec![("step2", ELICIT, question)], Some(json!({ "round": 2, "name": name })))
 }
 
 fn capabilities(call: &Call<'_>) -> Outcome {

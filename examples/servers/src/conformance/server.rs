@@ -126,10 +126,10 @@ impl ServerHandler for Fixture {
 
     async fn set_level(&self, _: SetLevelRequestParams, context: Asking) -> Result<(), ErrorData> {
         // The newest revision has no such request: there, each request names its own level.
-        match is_modern(&context) {
-            true => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "logging/setLevel", None)),
-            false => Ok(()),
+        if is_modern(&context) {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "logging/setLevel", None));
         }
+        Ok(())
     }
 
     async fn subscribe(&self, _: SubscribeRequestParams, _: Asking) -> Result<(), ErrorData> {

@@ -23,7 +23,7 @@ pub(super) fn tools() -> Vec<Tool> {
         tool("greet", "Greets, never as a task.", named("name")),
         tool("slow_compute", "Takes as long as it is told to.", slow),
         tool("failing_job", "Fails after a second, always as a task.", no_arguments()),
-        tool("protocol_error_job", "Breaks, as a task if possible.", no_arguments()),
+        tool("protocol_error_job", "Breaks, always as a task.", no_arguments()),
         tool("confirm_delete", "Asks before it deletes nothing.", named("filename"))
             .annotate(ToolAnnotations::new().read_only(false).destructive(true)),
         tool("multi_input", "Asks two things at once, as a task.", no_arguments()),

@@ -1,65 +1,14 @@
 //! The billing server as a program, spoken to over its standard input and output.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 use toolgate_examples::billing::Ledger;
 
-/// A running server; it ends when its input closes.
-struct Running {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-    calls: u64,
-}
+use crate::running::Running;
 
-impl Running {
-    fn start(state: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_billing-server"))
-            .env("BILLING_STATE", state)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, input, output, calls: 0 }
-    }
-
-    fn request(&mut self, method: &str, mut params: Value, meta: Value) -> Value {
-        self.calls += 1;
-        params["_meta"] = meta;
-        let message = json!({ "jsonrpc": "2.0", "id": self.calls, "method": method, "params": params });
-        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(answer["id"], self.calls, "{answer}");
-        answer
-    }
-
-    /// A call as agents of 2026-07-28 make it: no handshake, everything in `_meta`.
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let params = json!({ "name": tool, "arguments": arguments });
-        self.request("tools/call", params, modern_meta())["result"].take()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        self.child.wait().unwrap();
-    }
-}
-
-fn modern_meta() -> Value {
-    json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "dev.toolgate/fence": 7,
-    })
+fn start(state: &Path) -> Running {
+    Running::stdio(env!("CARGO_BIN_EXE_billing-server"), &[("BILLING_STATE", state)])
 }
 
 fn state_file(test: &str) -> PathBuf {
@@ -75,38 +24,38 @@ fn invoice(amount_cents: i64) -> Value {
 #[test]
 fn every_effect_is_counted_and_survives_the_server() {
     let state = state_file("effects");
-    let mut server = Running::start(&state);
-    let first = server.call("create_invoice", invoice(1200));
+    let mut server = start(&state);
+    let first = server.call("create_invoice", &invoice(1200));
     assert_eq!(first["structuredContent"]["status"], "draft", "{first}");
     assert_eq!(first["content"][0]["type"], "text");
-    let second = server.call("create_invoice", invoice(1200));
+    let second = server.call("create_invoice", &invoice(1200));
     assert_ne!(first["structuredContent"]["id"], second["structuredContent"]["id"], "repetitions are not hidden");
     let ids = [&first, &second].map(|result| json!({ "id": result["structuredContent"]["id"] }));
-    server.call("send_invoice", ids[0].clone());
-    server.call("delete_draft_invoice", ids[1].clone());
+    server.call("send_invoice", &ids[0]);
+    server.call("delete_draft_invoice", &ids[1]);
     drop(server);
 
     let ledger: Ledger = serde_json::from_str(&std::fs::read_to_string(&state).unwrap()).unwrap();
     let done: Vec<_> = ledger.effects.iter().map(|effect| (effect.sequence, effect.tool.as_str())).collect();
     assert_eq!(done, [(1, "create_invoice"), (2, "create_invoice"), (3, "send_invoice"), (4, "delete_draft_invoice")]);
     assert_eq!(ledger.effects[0].meta["dev.toolgate/fence"], 7);
-    let mut again = Running::start(&state);
-    let left = again.call("list_invoices", json!({ "tenant_id": "t_001" }));
+    let mut again = start(&state);
+    let left = again.call("list_invoices", &json!({ "tenant_id": "t_001" }));
     assert_eq!(left["structuredContent"]["invoices"].as_array().unwrap().len(), 1, "{left}");
 }
 
 #[test]
 fn what_cannot_be_done_is_said_and_leaves_no_effect() {
     let state = state_file("refusals");
-    let mut server = Running::start(&state);
-    let sent = server.call("create_invoice", invoice(5))["structuredContent"]["id"].take();
-    server.call("send_invoice", json!({ "id": sent }));
+    let mut server = start(&state);
+    let sent = server.call("create_invoice", &invoice(5))["structuredContent"]["id"].take();
+    server.call("send_invoice", &json!({ "id": sent }));
     for (tool, arguments, why) in [
         ("create_invoice", invoice(0), "above zero"),
         ("delete_draft_invoice", json!({ "id": sent }), "was sent"),
         ("get_invoice", json!({ "id": "inv_9999" }), "no invoice"),
     ] {
-        let refused = server.call(tool, arguments);
+        let refused = server.call(tool, &arguments);
         assert_eq!(refused["isError"], true, "{tool}: {refused}");
         assert!(refused["content"][0]["text"].as_str().unwrap().contains(why), "{tool}: {refused}");
     }
@@ -119,9 +68,9 @@ fn two_servers_on_one_file_lose_nothing() {
     let state = state_file("shared");
     let many = |state: PathBuf| {
         move || {
-            let mut server = Running::start(&state);
+            let mut server = start(&state);
             for _ in 0..10 {
-                server.call("create_invoice", invoice(1));
+                server.call("create_invoice", &invoice(1));
             }
         }
     };
@@ -134,13 +83,8 @@ fn two_servers_on_one_file_lose_nothing() {
 
 #[test]
 fn legacy_agents_are_served_and_tools_say_what_they_do() {
-    let mut server = Running::start(&state_file("legacy"));
-    let hello =
-        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-    let answer = server.request("initialize", hello, json!({}));
-    assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
-    writeln!(server.input.as_mut().unwrap(), "{}", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
-        .unwrap();
+    let mut server = start(&state_file("legacy"));
+    assert_eq!(server.initialize(&json!({}))["protocolVersion"], "2025-11-25");
     let listed = server.request("tools/list", json!({}), json!({}));
     let tools = listed["result"]["tools"].as_array().unwrap();
     let read_only = tools.iter().filter(|tool| tool["annotations"]["readOnlyHint"] == true).map(|tool| &tool["name"]);
