@@ -1,0 +1,17 @@
+//! The tool server that the official conformance suite expects: each of its scenarios names the tools, prompts and
+//! resources it calls and what these must answer.
+
+mod ask;
+mod call;
+mod changes;
+mod content;
+mod interruption;
+mod prompts;
+mod resources;
+mod rounds;
+mod schemas;
+mod server;
+mod tasks;
+
+pub use interruption::InterruptedSessions;
+pub use server::Fixture;
