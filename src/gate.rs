@@ -31,6 +31,8 @@ pub struct Gate {
     pub metrics: Arc<Metrics>,
     /// The time.
     pub clock: Clock,
+    /// Listings already made.
+    pub listings: list::Listings,
     /// Room for calls.
     pub slots: Arc<Semaphore>,
 }

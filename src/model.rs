@@ -8,4 +8,5 @@ pub mod entry;
 pub mod ids;
 pub mod refusal;
 pub mod reply;
+pub mod scope;
 pub mod secret;

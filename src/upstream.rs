@@ -8,6 +8,7 @@ pub mod link;
 mod probe;
 pub mod pump;
 pub mod links;
+pub mod owners;
 pub mod questions;
 pub mod server;
 mod standalone;

@@ -4,7 +4,7 @@ use super::Gate;
 use super::dispatch::dispatch;
 use super::record;
 use super::taken::Taken;
-use super::toolbox::{Tool, Tools};
+use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
 use crate::guards::ToolRules;
 use crate::guards::evidence::Ruled;
@@ -39,14 +39,13 @@ impl Gate {
     /// Runs a call to its end, even when the agent hangs up: what was begun is settled and recorded.
     pub async fn call_tool(self: Arc<Self>, call: Call) {
         let policy = self.policy.current();
-        let tools = self.tools.current().clone();
-        let tool = tools.find(&call.judged.tool).cloned();
+        let tool = self.tools.current().find(&call.judged.tool).cloned();
         let mut trail = Trail::new(self.metrics.clone(), self.clock, call.judged.arrived);
         let mut taken = Taken::default();
-        let ending = guarded(&policy, &self, &call, &mut trail, &mut taken).await;
+        let ending = guarded(&policy, &self, &call, tool.as_deref(), (&mut trail, &mut taken)).await;
         taken.settle();
         let outcome = record::Outcome::of(&ending, &trail);
-        record::record(&self, &policy, &call, tool.as_deref(), &trail, &ending);
+        record::record(&self, &policy, &call, (tool.as_deref(), &trail), &ending);
         let decision = Decision {
             action: call.judged.action,
             outcome: outcome.word(),
@@ -67,38 +66,35 @@ async fn guarded(
     policy: &Policy,
     gate: &Gate,
     call: &Call,
-    trail: &mut Trail,
-    taken: &mut Taken,
+    tool: Option<&Tool>,
+    (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
-    let tools = gate.tools.current().clone();
-    let (tool, rules, ruled) = judged(policy, &tools, call, trail)?;
+    let tool = trail.check(Stage::Visible, tool.ok_or(Refusal::ToolNotAllowlisted))?;
+    let (rules, ruled) = match (judged(policy, call, tool, trail), policy.observing()) {
+        (Ok(passed), _) => passed,
+        (Err(refusal), Some(observing)) => trail.overrule(refusal, policy.observed(&tool.name), Ruled::observed(observing)),
+        (Err(refusal), None) => return Err(refusal),
+    };
 
     // Steps 6 to 11 stand here when they exist: rewrite, repetition, idempotency, budget, approval, fence.
     // Steps 12 and 13, durable intent and secrets, come between them and the dispatch.
+
     taken.slot = Some(gate.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)?);
     let reply = dispatch(call, tool, rules.side_effect, ruled).await;
-    let reply = trail.answered(rules.side_effect, reply)?;
-
-    trail.check(Stage::Result, Ok(reply))
+    trail.answered(rules.side_effect, reply)
 }
 
-/// Steps 2 to 5. In observe mode a refusal is noted, and the call goes on.
+/// Steps 2 to 5.
 fn judged<'a>(
     policy: &'a Policy,
-    tools: &'a Tools,
     call: &Call,
+    tool: &Tool,
     trail: &mut Trail,
-) -> Result<(&'a Tool, &'a ToolRules, Ruled), Refusal> {
+) -> Result<(&'a ToolRules, Ruled), Refusal> {
     let (caller, arguments) = (&*call.caller, &call.judged.arguments);
-    let tool = tools.find(&call.judged.tool).ok_or(Refusal::ToolNotAllowlisted);
-    let tool = trail.check(Stage::Visible, tool)?;
-
-    let admitted = policy.allowlist.admit(caller, &tool.name, &policy.contracts);
-    let admitted = trail.observe(policy, Stage::Visible, admitted)?;
-    let rules = admitted.as_ref().map_or(policy.observed(), |admitted| admitted.rules());
-    let checked = rules.arguments.check(&tool.schema, arguments);
-    let Some(checked) = trail.observe(policy, Stage::Arguments, checked)? else {
-        return Ok((tool, rules, Ruled::observed(policy.observe())));
-    };
-    todo!()
+    let rules = trail.check(Stage::Visible, policy.admit(caller, &tool.name))?.rules();
+    let checked = trail.check(Stage::Arguments, rules.arguments.check(&tool.schema, arguments))?;
+    let permit = trail.check(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
+    let ruled = trail.check(Stage::Rules, rules.rules.apply(caller, arguments, &permit))?;
+    Ok((rules, ruled))
 }

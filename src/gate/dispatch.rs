@@ -45,7 +45,12 @@ pub async fn dispatch(call: &Call, tool: &Tool, side_effect: bool, _ruled: Ruled
         () = deadline => Err(Fault::after_sending(format!("no answer within {:?}", settings.timeout))),
     };
     match ended {
-        Ok(Passed::Answer(answer)) => Ok(answer),
+        Ok(Passed::Answer(answer)) => {
+            if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {
+                call.links.tasks.note(&call.caller.agent, &settings.name, result);
+            }
+            Ok(answer)
+        }
         Ok(Passed::Gone) => {
             if let Some(id) = id.filter(|_| cancelled.is_none_or(|cancelled| !cancelled.is_cancelled())) {
                 link.cancel(&id, "the agent went away").await;

@@ -1,5 +1,6 @@
 //! What happened to a call, stage by stage. No guard logs, counts or times for itself.
 
+use crate::guards::evidence::Ruled;
 use crate::model::clock::Clock;
 use crate::model::refusal::Refusal;
 use crate::model::reply::{Fault, Sent};
@@ -20,8 +21,6 @@ pub enum Stage {
     Rules,
     /// Step 14: sent upstream, and waited for.
     Dispatch,
-    /// Step 16: what of the result may the agent read?
-    Result,
 }
 
 impl Stage {
@@ -33,7 +32,6 @@ impl Stage {
             Self::Permission => "permission",
             Self::Rules => "rules",
             Self::Dispatch => "dispatch",
-            Self::Result => "result",
         }
     }
 }
@@ -79,6 +77,12 @@ impl Trail {
         let spent = self.mark(stage);
         self.judging += spent;
         verdict
+    }
+
+    /// Observe mode: notes what enforce mode would have refused with, and goes on.
+    pub fn overrule<R>(&mut self, refusal: Refusal, rules: R, evidence: Ruled) -> (R, Ruled) {
+        self.would_refuse = Some((refusal, self.stage));
+        (rules, evidence)
     }
 
     /// Notes the end of the upstream stage; a fault becomes the refusal that the agent reads.

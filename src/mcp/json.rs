@@ -70,6 +70,19 @@ impl Text {
         Self(Bytes::from(value.to_string()))
     }
 
+    /// A JSON array of texts.
+    pub fn array(elements: impl IntoIterator<Item = Self>) -> Self {
+        let mut out = vec![b'['];
+        for (index, element) in elements.into_iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(&element.0);
+        }
+        out.push(b']');
+        Self(Bytes::from(out))
+    }
+
     /// A JSON string.
     pub fn string(value: &str) -> Self {
         Self::of(&Value::String(value.to_owned()))

@@ -1,6 +1,7 @@
 //! The links that serve one agent: the shared modern ones, or those of its own legacy session.
 
 use super::link::Link;
+use super::owners::Tasks;
 use super::questions::Questions;
 use super::server::Server;
 use super::servers::Servers;
@@ -23,6 +24,8 @@ pub struct Links {
     session: Option<Session>,
     /// Open requests of servers to the agent.
     pub questions: Questions,
+    /// Whose tasks are whose.
+    pub tasks: Tasks,
     in_flight: Mutex<HashMap<Vec<u8>, InFlight>>,
 }
 
@@ -48,7 +51,7 @@ pub struct Waiting<'a> {
 impl Links {
     /// The shared modern links.
     pub fn shared(servers: Arc<Servers>) -> Self {
-        Self { servers, session: None, questions: Questions::default(), in_flight: Mutex::default() }
+        Self { servers, session: None, questions: Questions::default(), tasks: Tasks::default(), in_flight: Mutex::default() }
     }
 
     /// The links of a legacy session that an agent opened with `initialize`. What servers say outside requests goes to
@@ -59,7 +62,7 @@ impl Links {
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Message)>,
     ) -> Self {
         let session = Session { initialize, links: tokio::sync::Mutex::default(), unsolicited };
-        Self { servers, session: Some(session), questions: Questions::default(), in_flight: Mutex::default() }
+        Self { servers, session: Some(session), questions: Questions::default(), tasks: Tasks::default(), in_flight: Mutex::default() }
     }
 
     /// The servers behind the links.

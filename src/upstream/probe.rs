@@ -37,9 +37,9 @@ impl Verdict {
         self.discovered.as_ref().or(self.initialized.as_ref())?.get("capabilities")
     }
 
-    /// Whether it has tools.
-    pub fn has_tools(&self) -> bool {
-        self.capabilities().is_some_and(|capabilities| capabilities.get("tools").is_some())
+    /// Whether it declares a capability.
+    pub fn has(&self, capability: &str) -> bool {
+        self.capabilities().is_some_and(|capabilities| capabilities.get(capability).is_some())
     }
 
     /// Whether it tells when its tools change.

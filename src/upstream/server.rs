@@ -187,7 +187,7 @@ impl Server {
     }
 
     async fn list(&self, link: &Link, verdict: &Verdict) -> Result<Catalog, Fault> {
-        if !verdict.has_tools() {
+        if !verdict.has("tools") {
             return Ok(Catalog::default());
         }
         let listed = tokio::time::timeout(self.settings.timeout, Catalog::fetch(link)).await;

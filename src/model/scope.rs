@@ -1,0 +1,41 @@
+//! Which tool servers an agent reaches at the address it was given.
+
+use super::ids::{SEPARATOR, ServerName, ToolName};
+
+/// `/mcp` or `/mcp/{server}`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// All servers; names are `server__name`.
+    All,
+    /// One server under its own names.
+    One(ServerName),
+}
+
+impl Scope {
+    /// The tool that `name` means here: as policies name it, where it would live, and its name there.
+    pub fn tool(&self, name: &str) -> (ToolName, Option<ServerName>, String) {
+        match self {
+            Self::One(server) => (ToolName::of(server, name), Some(server.clone()), name.to_owned()),
+            Self::All => match name.split_once(SEPARATOR) {
+                Some((server, own)) => (ToolName::new(name), Some(ServerName::new(server)), own.to_owned()),
+                None => (ToolName::new(name), None, name.to_owned()),
+            },
+        }
+    }
+
+    /// Whether a server is reached here.
+    pub fn holds(&self, server: &ServerName) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(one) => one == server,
+        }
+    }
+
+    /// The name here of something that `server` calls `name`.
+    pub fn name(&self, server: &ServerName, name: &str) -> String {
+        match self {
+            Self::All => format!("{server}{SEPARATOR}{name}"),
+            Self::One(_) => name.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Floor 4: every message that is not a governed call. It arrives as the same JSON value: only ids change, and, where
+//! several servers share one address, the names that say which server is meant.
+
+mod discover;
+mod forward;
+mod listen;
+mod merge;
+
+use crate::mcp::answer::METHOD_NOT_FOUND;
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::methods::{Treatment, treatment};
+use crate::mcp::revision::Era;
+use crate::model::caller::Caller;
+use crate::model::ids::ServerName;
+use crate::model::reply::Fault;
+use crate::model::scope::Scope;
+use crate::outlet::{Outgoing, Outlet};
+use crate::policy::live::Live;
+use crate::upstream::links::Links;
+use crate::upstream::server::Server;
+use crate::upstream::servers::Servers;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What the relay needs.
+pub struct Relay {
+    servers: Arc<Servers>,
+    policy: Arc<Live>,
+    tools_changed: watch::Receiver<u64>,
+}
+
+/// A request, who makes it, and the way back.
+pub struct Request {
+    /// Who asks.
+    pub caller: Arc<Caller>,
+    /// Which servers are reached.
+    pub scope: Scope,
+    /// The agent's era.
+    pub era: Era,
+    /// The request as it was read.
+    pub message: Message,
+    /// What the agent reaches.
+    pub links: Arc<Links>,
+    /// Where the agent reads.
+    pub outlet: Outlet,
+}
+
+/// Why a request got no answer from a server.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// toolgate answers with this JSON-RPC error.
+    Answer(i64, String),
+    /// Something broke on the way.
+    Fault(Fault),
+    /// The agent went away; nobody reads an answer.
+    Gone,
+}
+
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl Relay {
+    /// A relay to these servers. `tools_changed` rises when a list of tools may have changed for somebody.
+    pub fn new(servers: Arc<Servers>, policy: Arc<Live>, tools_changed: watch::Receiver<u64>) -> Self {
+        Self { servers, policy, tools_changed }
+    }
+
+    /// Word of changed tools.
+    pub fn tools_changed(&self) -> watch::Receiver<u64> {
+        self.tools_changed.clone()
+    }
+
+    /// Carries a request to its end.
+    pub async fn request(&self, request: Request) {
+        let ended = match self.permitted(&request) {
+            Ok(()) => self.answer(&request).await,
+            Err(failed) => Err(failed),
+        };
+        let id = request.message.id.clone();
+        let answer = match ended {
+            Ok(answer) => Message { id, ..answer },
+            Err(Failed::Answer(code, words)) => Message::error(id, code, &words, None),
+            Err(Failed::Gone) => return,
+            Err(Failed::Fault(fault)) => {
+                tracing::warn!(method = %request.message.method.escape_debug(), %fault, "a request was not answered");
+                let words = "the tool server did not answer; toolgate's log says why";
+                Message::error(id, crate::mcp::answer::INTERNAL, words, None)
+            }
+        };
+        let _ = request.outlet.send(Outgoing::Last(answer)).await;
+    }
+
+    /// Known methods travel unless the configuration denies them; unknown ones only in observe mode (SECURITY §3C C13).
+    fn permitted(&self, request: &Request) -> Result<(), Failed> {
+        let method = request.message.method.as_str();
+        let policy = self.policy.current();
+        let refuse = |why: &str| {
+            let shown: String = method.chars().take(64).collect();
+            Err(Failed::Answer(METHOD_NOT_FOUND, format!("method `{}` {why}", shown.escape_debug())))
+        };
+        match treatment(method, request.era) {
+            Treatment::Removed => refuse("was removed in this revision"),
+            _ if policy.denies_method(method) => refuse("is denied by the configuration"),
+            Treatment::Unknown if policy.observing().is_none() && !policy.allows_method(method) => {
+                refuse("is not known; an operator can allow it with `methods: { allow: […] }`")
+            }
+            Treatment::Call | Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Unknown => Ok(()),
+        }
+    }
+
+    async fn answer(&self, request: &Request) -> Result<Message, Failed> {
+        let message = &request.message;
+        match (message.method.as_str(), &request.scope) {
+            ("server/discover", _) => self.discover(&request.scope).map(|result| Message::response(None, result, false)),
+            ("ping", _) => Ok(Message::response(None, Text::of(&serde_json::json!({})), false)),
+            ("subscriptions/listen", _) => self.listen(request).await,
+            (method, _) if method.starts_with("tasks/") && method != "tasks/list" => {
+                let server = self.task_owner(request)?;
+                self.forward(request, &server, message.clone()).await
+            }
+            (_, Scope::One(server)) => self.forward(request, server, message.clone()).await,
+            (_, Scope::All) => self.merged(request).await,
+        }
+    }
+
+    /// A task belongs to the caller whose call made it (SECURITY §3C C4).
+    fn task_owner(&self, request: &Request) -> Result<ServerName, Failed> {
+        let id = request.message.body.as_ref().and_then(|params| params.get("taskId"));
+        let owner = id.and_then(|id| request.links.tasks.owner(&request.caller.agent, &id));
+        let held = owner.filter(|server| request.scope.holds(server));
+        held.ok_or_else(|| Failed::Answer(crate::mcp::answer::INVALID_PARAMS, "there is no such task".to_owned()))
+    }
+
+    /// The servers reached that answer.
+    fn reached(&self, scope: &Scope) -> Vec<Arc<Server>> {
+        let reached = self.servers.all().iter().filter(|server| scope.holds(&server.settings.name) && server.up().is_some());
+        reached.cloned().collect()
+    }
+}

@@ -1,0 +1,102 @@
+//! `server/discover`, and the answer to `initialize` where several servers share one address: what the servers said of
+//! themselves, with the revisions that toolgate serves here.
+
+use super::{Failed, Relay};
+use crate::mcp::answer::INTERNAL;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::revision::Revision;
+use crate::model::scope::Scope;
+use serde_json::{Map, Value, json};
+
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+impl Relay {
+    /// The revisions served here.
+    pub fn revisions(&self, scope: &Scope) -> Vec<Revision> {
+        match scope {
+            Scope::All => self.servers.revisions(None),
+            Scope::One(server) => self.servers.revisions(Some(server)),
+        }
+    }
+
+    /// The result of `server/discover`.
+    pub(super) fn discover(&self, scope: &Scope) -> Result<Text, Failed> {
+        let reached = self.reached(scope);
+        let said: Vec<(String, Text)> = reached
+            .iter()
+            .filter_map(|server| Some((server.settings.name.to_string(), server.up()?.verdict.discovered.clone()?)))
+            .collect();
+        let mut result = match (scope, said.as_slice()) {
+            (Scope::One(_), [(_, said)]) => said.object().unwrap_or_default(),
+            (Scope::One(_), _) => return Err(Failed::Answer(INTERNAL, "the tool server is down".to_owned())),
+            (Scope::All, said) => together(said),
+        };
+        let versions: Vec<&str> = self.revisions(scope).into_iter().map(Revision::as_str).collect();
+        result.set("supportedVersions", Text::of(&json!(versions)));
+        result.set("resultType", Text::string("complete"));
+        result.set("ttlMs", Text::of(&0.into()));
+        result.set("cacheScope", Text::string("private"));
+        Ok(result.text())
+    }
+}
+
+fn together(said: &[(String, Text)]) -> Object {
+    let mut result = Object::new();
+    result.set("capabilities", Text::of(&capabilities(said)));
+    if let Some(instructions) = instructions(said) {
+        result.set("instructions", Text::string(&instructions));
+    }
+    result.set("_meta", Text::of(&json!({ SERVER_INFO: own_info() })));
+    result
+}
+
+/// The result of `initialize` for several servers: the oldest revision any of them chose, and all they can do.
+pub fn initialized_together(said: &[(String, Text)], asked: &str) -> Text {
+    let chosen = said.iter().filter_map(|(_, said)| Revision::parse(&said.get("protocolVersion")?.as_str()?)).min();
+    let asked = Revision::parse(asked).filter(|asked| *asked <= Revision::NEWEST_LEGACY);
+    let version = chosen.or(asked).unwrap_or(Revision::NEWEST_LEGACY);
+    let mut result = Object::new();
+    result.set("protocolVersion", Text::string(version.as_str()));
+    result.set("capabilities", Text::of(&capabilities(said)));
+    result.set("serverInfo", Text::of(&own_info()));
+    if let Some(instructions) = instructions(said) {
+        result.set("instructions", Text::string(&instructions));
+    }
+    result.text()
+}
+
+fn own_info() -> Value {
+    json!({ "name": "toolgate", "version": env!("CARGO_PKG_VERSION") })
+}
+
+fn capabilities(said: &[(String, Text)]) -> Value {
+    let mut all = Map::new();
+    for (_, said) in said {
+        if let Some(Value::Object(capabilities)) = said.get("capabilities").map(|capabilities| capabilities.value()) {
+            join(&mut all, capabilities);
+        }
+    }
+    all.insert("tools".to_owned(), json!({ "listChanged": true }));
+    Value::Object(all)
+}
+
+fn join(all: &mut Map<String, Value>, more: Map<String, Value>) {
+    for (key, value) in more {
+        match (all.get_mut(&key), value) {
+            (Some(Value::Object(old)), Value::Object(new)) => join(old, new),
+            (Some(Value::Bool(old)), Value::Bool(new)) => *old |= new,
+            (Some(_), _) => {}
+            (None, value) => {
+                all.insert(key, value);
+            }
+        }
+    }
+}
+
+fn instructions(said: &[(String, Text)]) -> Option<String> {
+    let parts: Vec<String> = said
+        .iter()
+        .filter_map(|(name, said)| Some(format!("{name}: {}", said.get("instructions")?.as_str()?)))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}

@@ -1,0 +1,189 @@
+//! Requests at the address of all servers: lists are joined page by page, everything else goes to the server that the
+//! name, the URI or the task says.
+
+use super::{Failed, Relay, Request};
+use crate::mcp::answer::INVALID_PARAMS;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::revision::Era;
+use crate::model::ids::ServerName;
+use crate::model::scope::Scope;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::json;
+
+impl Relay {
+    pub(super) async fn merged(&self, request: &Request) -> Result<Message, Failed> {
+        let message = &request.message;
+        let params = message.body.as_ref().and_then(Text::object).unwrap_or_default();
+        match message.method.as_str() {
+            "prompts/list" => self.joined(request, "prompts", "prompts").await,
+            "resources/list" => self.joined(request, "resources", "resources").await,
+            "resources/templates/list" => self.joined(request, "resources", "resourceTemplates").await,
+            "tasks/list" => self.joined(request, "tasks", "tasks").await,
+            "prompts/get" => {
+                let (server, own) = self.named(params.get("name"))?;
+                self.forward(request, &server, with(message, params, "name", own)).await
+            }
+            "completion/complete" => self.completed(request, params).await,
+            "logging/setLevel" => self.told_all(request).await,
+            _ => {
+                let server = match params.get("uri") {
+                    Some(uri) => self.owner(request, uri).await?,
+                    None => self.only(request)?,
+                };
+                self.forward(request, &server, message.clone()).await
+            }
+        }
+    }
+
+    async fn completed(&self, request: &Request, params: Object) -> Result<Message, Failed> {
+        let mut reference = params.get("ref").and_then(Text::object).unwrap_or_default();
+        if let Some(uri) = reference.get("uri") {
+            let server = self.owner(request, uri).await?;
+            return self.forward(request, &server, request.message.clone()).await;
+        }
+        let (server, own) = self.named(reference.get("name"))?;
+        reference.set("name", own);
+        self.forward(request, &server, with(&request.message, params, "ref", reference.text())).await
+    }
+
+    /// Every server that logs is told; the agent gets one empty answer.
+    async fn told_all(&self, request: &Request) -> Result<Message, Failed> {
+        for (name, _) in request.links.open_links().await {
+            if self.has(&name, "logging") {
+                self.forward(request, &name, request.message.clone()).await?;
+            }
+        }
+        Ok(Message::response(None, Text::of(&json!({})), false))
+    }
+
+    /// One page of one server, with names as they are here and a cursor that says which server and page come next.
+    async fn joined(&self, request: &Request, capability: &str, key: &str) -> Result<Message, Failed> {
+        let mut params = request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
+        let servers: Vec<ServerName> = self.reached(&Scope::All).iter().map(|server| server.settings.name.clone()).collect();
+        let servers: Vec<ServerName> = servers.into_iter().filter(|name| self.has(name, capability)).collect();
+        let (at, cursor) = match params.remove("cursor") {
+            Some(cursor) => place(&cursor, &servers).ok_or_else(no_such_page)?,
+            None => (0, None),
+        };
+        let Some(server) = servers.get(at) else { return Ok(empty(request.era, key)) };
+        if let Some(cursor) = cursor {
+            params.set("cursor", Text::string(&cursor));
+        }
+        let message = Message { body: Some(params.text()), ..request.message.clone() };
+        let answer = self.forward(request, server, message).await?;
+        let Some(mut result) = answer.body.as_ref().filter(|_| !answer.is_error).and_then(Text::object) else {
+            return Ok(answer);
+        };
+        if let (true, Some(entries)) = (key == "prompts", result.get(key).and_then(|list| list.elements())) {
+            result.set(key, renamed(server, &entries));
+        }
+        let next = result.remove("nextCursor").and_then(|next| next.as_str().map(std::borrow::Cow::into_owned));
+        let following = servers.get(at + 1).map(|following| (following.as_str(), String::new()));
+        if let Some((server, cursor)) = next.map(|next| (server.as_str(), format!("={next}"))).or(following) {
+            result.set("nextCursor", Text::string(&URL_SAFE_NO_PAD.encode(format!("{server} {cursor}"))));
+        }
+        Ok(Message { body: Some(result.text()), ..answer })
+    }
+
+    fn named(&self, name: Option<&Text>) -> Result<(ServerName, Text), Failed> {
+        let name = name.and_then(|name| name.as_str().map(std::borrow::Cow::into_owned)).unwrap_or_default();
+        let (_, server, own) = Scope::All.tool(&name);
+        let known = server.filter(|server| self.servers.get(server.as_str()).is_some());
+        let server = known.ok_or_else(|| Failed::Answer(INVALID_PARAMS, "there is no prompt of this name".to_owned()))?;
+        Ok((server, Text::string(&own)))
+    }
+
+    fn has(&self, name: &ServerName, capability: &str) -> bool {
+        let up = self.servers.get(name.as_str()).and_then(|server| server.up());
+        up.is_some_and(|up| up.verdict.has(capability))
+    }
+
+    /// The server whose list or template holds the URI.
+    async fn owner(&self, request: &Request, uri: &Text) -> Result<ServerName, Failed> {
+        let reached = self.reached(&Scope::All);
+        let names: Vec<ServerName> = reached.iter().map(|server| server.settings.name.clone()).collect();
+        let names: Vec<ServerName> = names.into_iter().filter(|name| self.has(name, "resources")).collect();
+        if let [only] = names.as_slice() {
+            return Ok(only.clone());
+        }
+        let uri = uri.as_str().unwrap_or_default();
+        for name in &names {
+            for (method, list, key) in [
+                ("resources/list", "resources", "uri"),
+                ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+            ] {
+                let entries = self.entries(request, name, method, list).await;
+                if entries.iter().any(|entry| entry.get(key).is_some_and(|known| matches(&known.as_str().unwrap_or_default(), &uri))) {
+                    return Ok(name.clone());
+                }
+            }
+        }
+        let words = "no server lists this resource; servers can be asked one by one at /mcp/{server}".to_owned();
+        Err(Failed::Answer(INVALID_PARAMS, words))
+    }
+
+    async fn entries(&self, request: &Request, name: &ServerName, method: &str, list: &str) -> Vec<Text> {
+        let mut params = Object::new();
+        if let Some(meta) = request.message.body.as_ref().and_then(|params| params.get("_meta")) {
+            params.set("_meta", meta);
+        }
+        let Ok(link) = request.links.link(name).await else { return Vec::new() };
+        let asked = tokio::time::timeout(std::time::Duration::from_secs(10), link.ask(method, Some(params.text()))).await;
+        let answer = asked.ok().and_then(Result::ok).filter(|answer| answer.kind == Kind::Response && !answer.is_error);
+        answer.and_then(|answer| answer.body?.get(list)?.elements()).unwrap_or_default()
+    }
+
+    fn only(&self, _: &Request) -> Result<ServerName, Failed> {
+        match self.reached(&Scope::All).as_slice() {
+            [only] => Ok(only.settings.name.clone()),
+            _ => {
+                let words = "this method names no server; send it to /mcp/{server}".to_owned();
+                Err(Failed::Answer(INVALID_PARAMS, words))
+            }
+        }
+    }
+}
+
+fn with(message: &Message, mut params: Object, key: &str, value: Text) -> Message {
+    params.set(key, value);
+    Message { body: Some(params.text()), ..message.clone() }
+}
+
+fn renamed(server: &ServerName, entries: &[Text]) -> Text {
+    let entries = entries.iter().map(|entry| {
+        let mut entry = entry.object().unwrap_or_default();
+        let name = entry.get("name").and_then(|name| name.as_str().map(std::borrow::Cow::into_owned)).unwrap_or_default();
+        entry.set("name", Text::string(&Scope::All.name(server, &name)));
+        entry.text()
+    });
+    Text::array(entries)
+}
+
+/// A template's literal start is enough to tell servers apart.
+fn matches(known: &str, uri: &str) -> bool {
+    match known.split_once('{') {
+        Some((start, _)) => !start.is_empty() && uri.starts_with(start),
+        None => known == uri,
+    }
+}
+
+fn place(cursor: &Text, servers: &[ServerName]) -> Option<(usize, Option<String>)> {
+    let plain = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor.as_str()?.as_bytes()).ok()?).ok()?;
+    let (server, rest) = plain.split_once(' ')?;
+    let at = servers.iter().position(|name| name.as_str() == server)?;
+    Some((at, rest.strip_prefix('=').map(str::to_owned)))
+}
+
+fn no_such_page() -> Failed {
+    Failed::Answer(INVALID_PARAMS, "`cursor` is not of this listing; list again without a cursor".to_owned())
+}
+
+fn empty(era: Era, key: &str) -> Message {
+    let result = match era {
+        Era::Legacy => json!({ key: [] }),
+        Era::Modern => json!({ key: [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private" }),
+    };
+    Message::response(None, Text::of(&result), false)
+}
