@@ -2,7 +2,11 @@
 
 pub mod logs;
 pub mod metrics;
+#[cfg(test)]
+mod paper;
 pub mod tasks;
+#[cfg(test)]
+mod tests;
 pub mod traces;
 
 use logs::Shape;

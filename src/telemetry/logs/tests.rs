@@ -1,34 +1,19 @@
 //! Lines as an operator or a collector of logs meets them.
 
 use super::{Shape, layer, level};
+use crate::telemetry::paper::Paper;
 use crate::telemetry::traces::SPANS;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
 use tracing::subscriber::with_default;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
-#[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Paper {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn written(shape: Shape, at: &str, speak: impl FnOnce()) -> String {
     let paper = Paper::default();
-    let writer = paper.clone();
-    let subscriber = registry().with(level(at).unwrap()).with(layer(shape, move || writer.clone()));
+    let subscriber = registry().with(level(at).unwrap()).with(layer(shape, paper.writer()));
     with_default(subscriber, speak);
-    let bytes = paper.0.lock().unwrap().clone();
-    String::from_utf8(bytes).unwrap()
+    paper.text()
 }
 
 #[test]

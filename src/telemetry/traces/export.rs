@@ -1,6 +1,9 @@
 //! The way to the collector. Spans are exported in batches by a thread of the OpenTelemetry library, which has no tokio; the
 //! HTTP requests therefore run as tasks of toolgate's own runtime.
 
+#[cfg(test)]
+mod tests;
+
 use super::endpoint::Endpoint;
 use crate::telemetry::tasks;
 use async_trait::async_trait;
