@@ -20,3 +20,5 @@ pub mod telemetry;
 pub mod upstream;
 
 pub mod guards;
+
+pub mod admin;

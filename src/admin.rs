@@ -1,0 +1,114 @@
+//! Floor 5: the operators' door. It has its own listener, so that nothing here can be reached through the agents' door.
+//!
+//! Reading health and metrics needs no token. What a browser page could do with this door is closed: foreign names in `Host`
+//! (DNS rebinding), anything that carries an `Origin`, and every method that could change something (SECURITY §3B, §10).
+
+pub mod health;
+#[cfg(test)]
+mod tests;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use health::Status;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The names under which the listener may be called: the loopback names with its port, and what the configuration adds, each
+/// as written and, if written without a port, also with the listener's.
+pub fn hosts(listen: SocketAddr, configured: &[String]) -> Vec<String> {
+    let port = listen.port();
+    let loopback = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned);
+    let mut hosts = Vec::new();
+    for name in loopback {
+        if port == 80 {
+            hosts.push(name.clone());
+        }
+        hosts.push(format!("{name}:{port}"));
+    }
+    for name in configured {
+        hosts.push(name.clone());
+        if !has_port(name) {
+            hosts.push(format!("{name}:{port}"));
+        }
+    }
+    hosts
+}
+
+fn has_port(host: &str) -> bool {
+    let after_address = host.rsplit_once(']').map_or(host, |(_, rest)| rest);
+    after_address.contains(':')
+}
+
+/// The routes for operators. `hosts` are all names a request may use, with their ports: see [`hosts`].
+pub fn router(status: Arc<dyn Status>, hosts: Vec<String>) -> Router {
+    health::routes(status)
+        .fallback(nothing_here)
+        .layer(from_fn_with_state(Arc::<[String]>::from(hosts), guard))
+        .layer(from_fn(seal))
+}
+
+async fn nothing_here() -> Response {
+    refusal(StatusCode::NOT_FOUND, "there is nothing at this path", "use /healthz, /readyz or /metrics")
+}
+
+/// An answer that is not what was asked for: what is wrong, and what to do.
+fn refusal(status: StatusCode, error: &str, hint: &str) -> Response {
+    json_answer(status, &json!({ "error": error, "hint": hint }))
+}
+
+fn json_answer(status: StatusCode, body: &impl serde::Serialize) -> Response {
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    match serde_json::to_string(body) {
+        Ok(text) => (status, headers, text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn guard(State(hosts): State<Arc<[String]>>, request: Request, next: Next) -> Response {
+    match refused(&hosts, request.method(), request.uri(), request.headers()) {
+        Some(refusal) => refusal,
+        None => next.run(request).await,
+    }
+}
+
+fn refused(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
+    let names = headers.get_all(header::HOST);
+    let mut names = names.iter();
+    let (Some(name), None, None) = (names.next(), names.next(), uri.authority()) else {
+        let hint = "send a plain path and the listener's own name, such as 127.0.0.1 and its port, in Host";
+        return Some(refusal(StatusCode::BAD_REQUEST, "a request needs exactly one Host", hint));
+    };
+    if !hosts.iter().any(|host| name.as_bytes().eq_ignore_ascii_case(host.as_bytes())) {
+        let hint = "use 127.0.0.1 or localhost with the listener's port, or add the name to the admin listener's hosts";
+        return Some(refusal(StatusCode::FORBIDDEN, "this Host is not served here", hint));
+    }
+    if headers.contains_key(header::ORIGIN) {
+        let hint = "open the address directly; pages of other origins have no access";
+        return Some(refusal(StatusCode::FORBIDDEN, "requests of web pages are not served here", hint));
+    }
+    if method != Method::GET && method != Method::HEAD {
+        let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here", "use GET");
+        answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return Some(answer);
+    }
+    None
+}
+
+/// What every answer carries, refusals too.
+async fn seal(request: Request, next: Next) -> Response {
+    let mut answer = next.run(request).await;
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}

@@ -1,0 +1,92 @@
+//! Alive, ready, and metrics.
+
+use super::json_answer;
+use crate::telemetry::metrics::CONTENT_TYPE;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What this door asks of the rest of the process. Both must answer at once, without waiting for a disk or a tool server.
+pub trait Status: Send + Sync {
+    /// Whether calls can be judged, and why not.
+    fn ready(&self) -> Readiness;
+    /// All metrics as text, of the content type [`CONTENT_TYPE`].
+    fn metrics(&self) -> String;
+}
+
+/// The body of `/readyz`. No field may hold a secret: whoever can reach the listener reads it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Readiness {
+    /// Calls can be judged and every tool server was probed.
+    pub ready: bool,
+    /// Why not; also what an operator should know although it is ready.
+    pub reasons: Vec<String>,
+    /// The policy in force.
+    pub policy: PolicyStatus,
+    /// Every configured tool server.
+    pub servers: Vec<ServerStatus>,
+    /// The ledger.
+    pub ledger: LedgerStatus,
+}
+
+/// The policy in force.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PolicyStatus {
+    /// Its version, as the ledger has it.
+    pub version: String,
+    /// The files on disk are invalid and this policy is the last good one.
+    pub stale: bool,
+    /// What is wrong with the files on disk, as `toolgate check` says it.
+    pub problems: Vec<String>,
+}
+
+/// One tool server.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServerStatus {
+    /// Its name in the configuration.
+    pub name: String,
+    /// One word: how it is.
+    pub state: &'static str,
+    /// `legacy` or `modern`; none until it was probed.
+    pub era: Option<&'static str>,
+    /// How many tools it offers to agents.
+    pub tools: usize,
+    /// The last fault in words, without values of calls.
+    pub last_fault: Option<String>,
+}
+
+/// The ledger.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LedgerStatus {
+    /// New entries can be written.
+    pub writable: bool,
+    /// Entries written since the start.
+    pub entries: u64,
+    /// Entries of reads lost since the start.
+    pub dropped: u64,
+    /// The last fault in words.
+    pub last_fault: Option<String>,
+}
+
+pub(super) fn routes(status: Arc<dyn Status>) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok"))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(status)
+}
+
+async fn ready(State(status): State<Arc<dyn Status>>) -> Response {
+    let readiness = status.ready();
+    let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json_answer(code, &readiness)
+}
+
+async fn metrics(State(status): State<Arc<dyn Status>>) -> Response {
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))];
+    (headers, status.metrics()).into_response()
+}

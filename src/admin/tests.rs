@@ -1,0 +1,194 @@
+//! The door as a probe, a scraper, and a hostile page find it.
+
+use super::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
+use super::{hosts, router};
+use crate::telemetry::metrics::{CONTENT_TYPE, Metrics};
+use axum::body::Body;
+use axum::http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tower::ServiceExt;
+
+struct Gate {
+    ready: bool,
+}
+
+impl Status for Gate {
+    fn ready(&self) -> Readiness {
+        Readiness {
+            ready: self.ready,
+            reasons: if self.ready { vec![] } else { vec!["search was not probed yet".into()] },
+            policy: PolicyStatus {
+                version: "7f3a".into(), stale: true, problems: vec!["billing.yaml:3:5: …".into()]
+            },
+            servers: vec![ServerStatus {
+                name: "search".into(),
+                state: "starting",
+                era: None,
+                tools: 0,
+                last_fault: Some("connection refused".into()),
+            }],
+            ledger: LedgerStatus { writable: true, entries: 12, dropped: 0, last_fault: None },
+        }
+    }
+
+    fn metrics(&self) -> String {
+        Metrics::new().render()
+    }
+}
+
+async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, String) {
+    let names = hosts("127.0.0.1:7778".parse().unwrap(), &["toolgate.internal".into()]);
+    let answer = router(Arc::new(Gate { ready }), names).oneshot(request).await.unwrap();
+    let (parts, body) = answer.into_parts();
+    let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+    for (name, value) in
+        [("x-content-type-options", "nosniff"), ("cache-control", "no-store"), ("x-frame-options", "DENY")]
+    {
+        assert_eq!(parts.headers[name], value);
+    }
+    assert!(!parts.headers.contains_key("access-control-allow-origin"));
+    (parts.status, Response::from_parts(parts, ()), text)
+}
+
+fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Request<Body> {
+    let builder = Request::builder().method(method).uri(path);
+    headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value)).body(Body::empty()).unwrap()
+}
+
+fn get(path: &str) -> Request<Body> {
+    request("GET", path, &[("host", "127.0.0.1:7778")])
+}
+
+#[tokio::test]
+async fn alive_as_long_as_it_runs() {
+    let (status, _, text) = ask(false, get("/healthz")).await;
+    assert_eq!((status, text.as_str()), (StatusCode::OK, "ok"));
+}
+
+#[tokio::test]
+async fn not_ready_says_why() {
+    let (status, answer, text) = ask(false, get("/readyz")).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(answer.headers()["content-type"], "application/json");
+    assert_eq!(
+        text.parse::<Value>().unwrap(),
+        json!({
+            "ready": false,
+            "reasons": ["search was not probed yet"],
+            "policy": { "version": "7f3a", "stale": true, "problems": ["billing.yaml:3:5: …"] },
+            "servers": [
+                { "name": "search", "state": "starting", "era": null, "tools": 0, "last_fault": "connection refused" }
+            ],
+            "ledger": { "writable": true, "entries": 12, "dropped": 0, "last_fault": null },
+        })
+    );
+    let (status, _, text) = ask(true, get("/readyz")).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(text.parse::<Value>().unwrap()["ready"], true);
+}
+
+#[tokio::test]
+async fn metrics_are_scraped_as_open_metrics() {
+    let (status, answer, text) = ask(false, get("/metrics")).await;
+    assert_eq!((status, answer.headers()["content-type"].to_str().unwrap()), (StatusCode::OK, CONTENT_TYPE));
+    assert!(text.contains("toolgate_policy_stale 0\n") && text.ends_with("# EOF\n"), "{text}");
+    let (status, _, text) = ask(false, request("HEAD", "/metrics", &[("host", "localhost:7778")])).await;
+    assert_eq!((status, text.as_str()), (StatusCode::OK, ""));
+}
+
+#[tokio::test]
+async fn only_its_own_names_are_served() {
+    for host in ["127.0.0.1:7778", "LocalHost:7778", "[::1]:7778", "toolgate.internal", "toolgate.internal:7778"] {
+        let (status, ..) = ask(true, request("GET", "/healthz", &[("host", host)])).await;
+        assert_eq!(status, StatusCode::OK, "{host}");
+    }
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "127.0.0.1:7777",
+        "127.0.0.1:07778",
+        "0.0.0.0:7778",
+        "evil.example:7778",
+        "localhost.evil.example:7778",
+        "localhost:7778.evil.example",
+        "localhost:7778/?x=",
+        "x@localhost:7778",
+        "toolgate.internal:9",
+        "",
+    ] {
+        let (status, _, text) = ask(true, request("GET", "/healthz", &[("host", host)])).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{host}");
+        assert!(text.contains("hint"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn exactly_one_host() {
+    let own = ("host", "127.0.0.1:7778");
+    for wrong in [
+        request("GET", "/readyz", &[]),
+        request("GET", "/readyz", &[own, own]),
+        request("GET", "/readyz", &[own, ("host", "evil.example")]),
+        request("GET", "http://evil.example/readyz", &[own]),
+        request("GET", "http://127.0.0.1:7778/readyz", &[own]),
+    ] {
+        let (status, _, text) = ask(true, wrong).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{text}");
+        assert!(!text.contains("ledger"));
+    }
+}
+
+#[tokio::test]
+async fn web_pages_are_refused() {
+    for origin in ["https://evil.example", "null", "http://127.0.0.1:7778", ""] {
+        let (status, _, text) =
+            ask(true, request("GET", "/metrics", &[("host", "127.0.0.1:7778"), ("origin", origin)])).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{origin}");
+        assert!(!text.contains("toolgate_"));
+    }
+}
+
+#[tokio::test]
+async fn nothing_can_be_changed() {
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"] {
+        for path in ["/healthz", "/nothing"] {
+            let (status, answer, text) = ask(true, request(method, path, &[("host", "127.0.0.1:7778")])).await;
+            assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{method}");
+            assert_eq!(answer.headers()["allow"], "GET, HEAD");
+            assert!(text.parse::<Value>().unwrap()["hint"].is_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_paths_are_nothing() {
+    for path in ["/", "/healthz/", "/metrics/..", "/mcp", "/approvals", "//readyz", "/%72eadyz"] {
+        let (status, answer, text) = ask(true, get(path)).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
+        assert_eq!(answer.headers()["content-type"], "application/json");
+        assert!(text.parse::<Value>().unwrap()["error"].is_string());
+    }
+}
+
+#[test]
+fn the_names_of_a_listener() {
+    let configured = ["gate.example".into(), "gate.example:9000".into(), "[fd00::1]".into()];
+    assert_eq!(
+        hosts("[::1]:80".parse().unwrap(), &configured),
+        [
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "localhost",
+            "localhost:80",
+            "[::1]",
+            "[::1]:80",
+            "gate.example",
+            "gate.example:80",
+            "gate.example:9000",
+            "[fd00::1]",
+            "[fd00::1]:80",
+        ]
+    );
+}

@@ -1,0 +1,237 @@
+//! Every metric with its name, labels and help text. Names are promises: dashboards and alerts are built on them.
+
+mod buckets;
+mod labels;
+mod stages;
+#[cfg(test)]
+mod tests;
+
+pub use labels::{CallLabels, Outcome, Reload};
+
+use crate::model::ids::ServerName;
+use labels::{Pair, Server};
+use parking_lot::Mutex;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use stages::Stages;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The content type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Series of `toolgate_calls_total` at most. Beyond it, new tools are counted as `unknown` and new contract codes as `other`,
+/// so that a tool server which renames its tools all day cannot fill the memory (SECURITY §3I).
+pub const CALL_SERIES: usize = 10_000;
+
+/// All metrics of one process. Every method is cheap enough for the path of a call, except [`Metrics::render`].
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    calls: Family<CallLabels, Counter>,
+    call_series: AtomicUsize,
+    sent: Counter,
+    latency: Histogram,
+    stages: Stages,
+    upstream: Family<Server, Histogram, Buckets>,
+    upstream_up: Family<Server, Gauge>,
+    quarantined: Family<Pair, Gauge>,
+    quarantined_by_server: Mutex<BTreeMap<ServerName, Vec<(&'static str, i64)>>>,
+    reloads: Family<Pair, Counter>,
+    policy_stale: Gauge,
+    dropped: Family<Pair, Counter>,
+    refused: Family<Pair, Counter>,
+    ledger_dropped: Counter,
+    sessions: Gauge,
+}
+
+/// The boundaries of a labelled histogram.
+#[derive(Debug, Clone)]
+struct Buckets(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All metrics at zero. Series whose labels are known beforehand exist from the start, so that rates have a first value.
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            calls: Family::default(),
+            call_series: AtomicUsize::new(0),
+            sent: Counter::default(),
+            latency: Histogram::new(buckets::LATENCY_MS.iter().copied()),
+            stages: Stages::new(),
+            upstream: Family::new_with_constructor(Buckets(buckets::UPSTREAM_SECONDS)),
+            upstream_up: Family::default(),
+            quarantined: Family::default(),
+            quarantined_by_server: Mutex::default(),
+            reloads: Family::default(),
+            policy_stale: Gauge::default(),
+            dropped: Family::default(),
+            refused: Family::default(),
+            ledger_dropped: Counter::default(),
+            sessions: Gauge::default(),
+        };
+        for outcome in [Reload::Swapped, Reload::Kept] {
+            drop(metrics.reloads.get_or_create_owned(&Pair("outcome", outcome.word())));
+        }
+        metrics.register_calls();
+        metrics.register_rest();
+        metrics
+    }
+
+    // The library appends `_total` to counters and `_info` to infos, and a full stop to every help text.
+    fn register_calls(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("toolgate_calls", "Judged calls, by how they ended", self.calls.clone());
+        registry.register("toolgate_tool_calls", "Calls sent to a tool server", self.sent.clone());
+        registry.register(
+            "toolgate_latency_ms",
+            "Milliseconds from the arrival of a call to its end",
+            self.latency.clone(),
+        );
+        registry.register("toolgate_stage_seconds", "Seconds spent in one stage of a call", self.stages.family());
+        registry.register(
+            "toolgate_upstream_seconds",
+            "Seconds from sending a call to its tool server to the end of the answer",
+            self.upstream.clone(),
+        );
+    }
+
+    fn register_rest(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("toolgate_upstream_up", "1 while the tool server answers", self.upstream_up.clone());
+        registry.register(
+            "toolgate_quarantined_tools",
+            "Tools hidden from every agent because their definition cannot be judged",
+            self.quarantined.clone(),
+        );
+        registry.register("toolgate_reloads", "Reloads of the policy, by what became of them", self.reloads.clone());
+        registry.register(
+            "toolgate_policy_stale",
+            "1 while the files on disk are invalid and the last good policy is kept",
+            self.policy_stale.clone(),
+        );
+        registry.register(
+            "toolgate_dropped_messages",
+            "Messages of tool servers and agents that were dropped without an answer",
+            self.dropped.clone(),
+        );
+        registry.register(
+            "toolgate_refused_messages",
+            "Messages refused before they were a call to judge",
+            self.refused.clone(),
+        );
+        registry.register(
+            "toolgate_ledger_entries_dropped",
+            "Ledger entries of reads that were lost because the ledger could not be written",
+            self.ledger_dropped.clone(),
+        );
+        registry.register("toolgate_sessions", "Open sessions of agents", self.sessions.clone());
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("toolgate_build", "The running version", build);
+    }
+
+    /// A judged call ended, `latency` after it arrived.
+    pub fn call(&self, labels: &CallLabels, latency: Duration) {
+        self.latency.observe(latency.as_secs_f64() * 1000.0);
+        if let Some(counter) = self.calls.get(labels) {
+            counter.inc();
+            return;
+        }
+        if self.call_series.fetch_add(1, Ordering::Relaxed) < CALL_SERIES {
+            self.calls.get_or_create(labels).inc();
+        } else {
+            self.calls.get_or_create(&labels.folded()).inc();
+        }
+    }
+
+    /// A call left for its tool server.
+    pub fn sent(&self) {
+        self.sent.inc();
+    }
+
+    /// A call spent `time` in `stage`, a name fixed in the source.
+    pub fn stage(&self, stage: &'static str, time: Duration) {
+        self.stages.observe(stage, time);
+    }
+
+    /// A tool server's answer was complete `time` after the call was sent.
+    pub fn upstream(&self, server: &ServerName, time: Duration) {
+        self.upstream.get_or_create(&Server(server.clone())).observe(time.as_secs_f64());
+    }
+
+    /// A tool server answers, or no longer does.
+    pub fn upstream_up(&self, server: &ServerName, up: bool) {
+        self.upstream_up.get_or_create(&Server(server.clone())).set(i64::from(up));
+    }
+
+    /// A tool server is no longer configured: its state is forgotten, what was counted for it stays.
+    pub fn upstream_gone(&self, server: &ServerName) {
+        self.upstream_up.remove(&Server(server.clone()));
+        self.quarantined(server, &[]);
+    }
+
+    /// All quarantined tools of one tool server, by reason; replaces what was last said of this server.
+    pub fn quarantined(&self, server: &ServerName, tools: &[(&'static str, usize)]) {
+        let mut servers = self.quarantined_by_server.lock();
+        let new = tools.iter().map(|(reason, count)| (*reason, i64::try_from(*count).unwrap_or(i64::MAX))).collect();
+        let old = servers.insert(server.clone(), new).unwrap_or_default();
+        let reasons = old.iter().map(|(reason, _)| *reason).chain(tools.iter().map(|(reason, _)| *reason));
+        for reason in reasons {
+            let sum = servers.values().flatten().filter(|(name, _)| *name == reason).map(|(_, count)| count).sum();
+            self.quarantined.get_or_create(&Pair("reason", reason)).set(sum);
+        }
+    }
+
+    /// The policy was reloaded; also says whether the policy in force is stale.
+    pub fn reload(&self, outcome: Reload) {
+        self.reloads.get_or_create(&Pair("outcome", outcome.word())).inc();
+        self.policy_stale.set(i64::from(outcome == Reload::Kept));
+    }
+
+    /// A message was dropped without an answer. `reason` is fixed in the source.
+    pub fn dropped(&self, reason: &'static str) {
+        self.dropped.get_or_create(&Pair("reason", reason)).inc();
+    }
+
+    /// A message was refused before it was a call to judge. `reason` is fixed in the source.
+    pub fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&Pair("reason", reason)).inc();
+    }
+
+    /// Ledger entries were lost.
+    pub fn ledger_dropped(&self, entries: u64) {
+        self.ledger_dropped.inc_by(entries);
+    }
+
+    /// So many sessions are open.
+    pub fn sessions(&self, open: usize) {
+        self.sessions.set(i64::try_from(open).unwrap_or(i64::MAX));
+    }
+
+    /// All metrics in the `OpenMetrics` text format, see [`CONTENT_TYPE`].
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        if encode(&mut text, &self.registry).is_err() {
+            tracing::error!("the metrics could not be written as text; the scrape is cut short");
+        }
+        text
+    }
+}

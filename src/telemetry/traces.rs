@@ -1,0 +1,153 @@
+//! Traces: W3C trace context in, OpenTelemetry spans out over OTLP/HTTP, and only when an operator asks for them.
+
+pub mod endpoint;
+mod export;
+#[cfg(test)]
+mod tests;
+
+pub use export::NotStarted;
+pub(super) use export::provider;
+
+use crate::model::ids;
+use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
+use tracing::field::Empty;
+use tracing::{Span, info_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+/// The target of every span that is meant for a collector. Spans of other targets are never exported; spans of this one are
+/// never made while no collector is set.
+pub const SPANS: &str = "toolgate::span";
+
+/// `tracestate` at most, in bytes (W3C Trace Context §3.3.1.5); a longer one is left out.
+const STATE_BYTES: usize = 512;
+
+/// Where a message stands in a trace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceContext {
+    trace: TraceId,
+    parent: Option<(SpanId, TraceFlags)>,
+    state: TraceState,
+}
+
+impl TraceContext {
+    /// The context that a message carries, or a new trace when it carries none or a malformed one (003-80).
+    pub fn of(traceparent: Option<&str>, tracestate: Option<&str>) -> Self {
+        let Some(mut context) = traceparent.and_then(Self::parse) else { return Self::new() };
+        if let Some(state) = tracestate.filter(|state| state.len() <= STATE_BYTES) {
+            context.state = state.parse().unwrap_or_default();
+        }
+        context
+    }
+
+    /// A new trace.
+    pub fn new() -> Self {
+        let trace = TraceId::from_hex(&ids::unguessable()).unwrap_or(TraceId::INVALID);
+        Self { trace, parent: None, state: TraceState::default() }
+    }
+
+    /// Reads a `traceparent` as W3C Trace Context §3.2 has it: lower-case hex, no zero ids, exact length for version 00.
+    /// A later version is read as far as it is known.
+    pub fn parse(traceparent: &str) -> Option<Self> {
+        let text = traceparent.as_bytes();
+        let known = text.get(..55)?;
+        let dashes = [2, 35, 52].iter().all(|at| known[*at] == b'-');
+        let hex = |from: usize, to: usize| number(&known[from..to]);
+        let version = hex(0, 2)?;
+        let longer_is_fine = text.len() == 55 || (version != 0 && text[55] == b'-');
+        if !dashes || version == 0xff || !longer_is_fine {
+            return None;
+        }
+        let trace = TraceId::from(hex(3, 35)?);
+        let parent = SpanId::from(u64::try_from(hex(36, 52)?).ok()?);
+        let flags = TraceFlags::new(u8::try_from(hex(53, 55)?).ok()? & 1);
+        let valid = trace != TraceId::INVALID && parent != SpanId::INVALID;
+        valid.then(|| Self { trace, parent: Some((parent, flags)), state: TraceState::default() })
+    }
+
+    /// The trace id in 32 hex digits, as the ledger keeps it (003-80).
+    pub fn trace_id(&self) -> String {
+        self.trace.to_string()
+    }
+
+    /// Makes the agent's span the parent of `span`. Without one, `span` starts a trace, whose id this context takes over, so
+    /// that the ledger and the collector name the same trace. Does nothing while no collector is set.
+    fn adopt(&mut self, span: &Span) {
+        if span.is_disabled() {
+            return;
+        }
+        if let Some((parent, flags)) = self.parent {
+            let remote = SpanContext::new(self.trace, parent, flags, true, self.state.clone());
+            // It fails only for a span that has started, and this one is new.
+            let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote));
+            return;
+        }
+        let started = span.context().span().span_context().clone();
+        if started.is_valid() {
+            self.trace = started.trace_id();
+        }
+    }
+}
+
+impl Default for TraceContext {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Lower-case hex digits as a number; at most 32 of them.
+fn number(digits: &[u8]) -> Option<u128> {
+    digits.iter().try_fold(0, |sum, digit| match digit {
+        b'0'..=b'9' => Some(sum << 4 | u128::from(digit - b'0')),
+        b'a'..=b'f' => Some(sum << 4 | u128::from(digit - b'a' + 10)),
+        _ => None,
+    })
+}
+
+/// What is known of a `tools/call` when its span opens.
+#[derive(Debug, Clone, Copy)]
+pub struct CallStart<'a> {
+    /// The tool's name as policies write it; none when there is no such tool.
+    pub tool: Option<&'a str>,
+    /// The agent's protocol revision.
+    pub revision: &'a str,
+    /// The agent's JSON-RPC id as written.
+    pub request_id: &'a str,
+}
+
+/// The span of one `tools/call`, named and attributed as the OpenTelemetry conventions for MCP say (kind: server). Disabled,
+/// and free, while no collector is set.
+pub fn call_span(call: &CallStart<'_>, trace: &mut TraceContext) -> Span {
+    let span = info_span!(
+        target: SPANS,
+        "tools/call",
+        "otel.name" = Empty,
+        "otel.kind" = "server",
+        "otel.status_code" = Empty,
+        "mcp.method.name" = "tools/call",
+        "mcp.protocol.version" = call.revision,
+        "gen_ai.operation.name" = "execute_tool",
+        "gen_ai.tool.name" = call.tool,
+        "jsonrpc.request.id" = call.request_id,
+        "error.type" = Empty,
+    );
+    if let (false, Some(tool)) = (span.is_disabled(), call.tool) {
+        span.record("otel.name", format!("tools/call {tool}"));
+    }
+    trace.adopt(&span);
+    span
+}
+
+/// Says on `span` that the call failed: with a refusal's code, a JSON-RPC code, or `tool_error` for a result that says `isError`.
+pub fn failed(span: &Span, error: &str) {
+    span.record("error.type", error);
+    span.record("otel.status_code", "ERROR");
+}
+
+/// The `traceparent` that puts what a tool server does under `span`; none while no collector is set. Writing it into a message
+/// changes the message, so that is for the operator to choose.
+pub fn traceparent(span: &Span) -> Option<String> {
+    let context = span.context();
+    let span = context.span();
+    let at = span.span_context();
+    at.is_valid().then(|| format!("00-{}-{}-{:02x}", at.trace_id(), at.span_id(), at.trace_flags().to_u8() & 1))
+}
