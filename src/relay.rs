@@ -6,6 +6,8 @@ mod forward;
 mod listen;
 mod merge;
 
+pub use discover::initialized_together;
+
 use crate::mcp::answer::METHOD_NOT_FOUND;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;

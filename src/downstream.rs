@@ -1,0 +1,51 @@
+//! Floor 5: the agents' door. Streamable HTTP of every revision on one address, and stdio for agents that launch their
+//! servers. A message is classified by its body first (PROTOCOL §4.2).
+
+pub mod accept;
+mod body;
+mod checks;
+mod handshake;
+pub mod http;
+mod legacy;
+mod modern;
+mod route;
+pub mod session;
+pub mod stdio;
+mod stream;
+
+use crate::gate::Gate;
+use crate::model::clock::Clock;
+use crate::policy::live::Live;
+use crate::relay::Relay;
+use crate::telemetry::metrics::Metrics;
+use crate::upstream::links::Links;
+use crate::upstream::servers::Servers;
+use session::Sessions;
+use std::sync::Arc;
+use tokio_util::task::TaskTracker;
+
+/// What the door leads to.
+pub struct Door {
+    /// Where calls are judged.
+    pub gate: Arc<Gate>,
+    /// Where everything else goes.
+    pub relay: Arc<Relay>,
+    /// The policy, as it stands.
+    pub policy: Arc<Live>,
+    /// The servers behind.
+    pub servers: Arc<Servers>,
+    /// The shared modern links.
+    pub links: Arc<Links>,
+    /// Legacy sessions.
+    pub sessions: Sessions,
+    /// What operators count.
+    pub metrics: Arc<Metrics>,
+    /// The time.
+    pub clock: Clock,
+    /// Calls and requests that must end before the process does.
+    pub running: TaskTracker,
+    /// Host values that are accepted, with ports.
+    pub hosts: Vec<String>,
+    /// Origins that are accepted.
+    pub origins: Vec<String>,
+}

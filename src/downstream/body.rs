@@ -1,0 +1,79 @@
+//! Bodies of our answers: whole, or an event stream that is written as it comes.
+
+use crate::mcp::message::Message;
+use crate::mcp::sse::{KEEP_ALIVE, encode};
+use crate::outlet::Outgoing;
+use bytes::Bytes;
+use futures_util::stream::Stream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Any body of ours.
+pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// A stream says something this often, so that nobody on the way takes it for dead (PROTOCOL §1.1).
+pub(super) const BETWEEN_SIGNS: Duration = Duration::from_secs(15);
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::new()).boxed_unsync());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// One message as JSON.
+pub(super) fn json(status: StatusCode, message: &Message) -> Answer {
+    let mut answer = Response::new(Full::new(message.encode()).boxed_unsync());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, JSON);
+    answer
+}
+
+/// A JSON-RPC error for a message whose id is not known.
+pub(super) fn error(status: StatusCode, code: i64, words: &str) -> Answer {
+    json(status, &Message::error(None, code, words, None))
+}
+
+/// An event stream.
+pub(super) fn events(stream: impl Stream<Item = Bytes> + Send + 'static) -> Answer {
+    use futures_util::StreamExt as _;
+    let frames = stream.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes)));
+    let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    answer
+}
+
+/// What a modern agent reads: each message as it comes, keep-alives kept, and signs of life in between. When the agent
+/// goes away the receiver is dropped, which tells whoever writes.
+pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> Answer {
+    let state = (Some(first), rest, false);
+    events(futures_util::stream::unfold(state, |(first, mut rest, ended)| async move {
+        if ended {
+            return None;
+        }
+        let next = match first {
+            Some(first) => Some(first),
+            None => match tokio::time::timeout(BETWEEN_SIGNS, rest.recv()).await {
+                Ok(next) => Some(next?),
+                Err(_) => None,
+            },
+        };
+        let (bytes, ended) = match next {
+            None | Some(Outgoing::KeepAlive) => (Bytes::from_static(KEEP_ALIVE), false),
+            Some(Outgoing::Message(message)) => (encode(None, &message.encode()), false),
+            Some(Outgoing::Last(message)) => (encode(None, &message.encode()), true),
+        };
+        Some((bytes, (None, rest, ended)))
+    }))
+}

@@ -1,0 +1,134 @@
+//! `initialize`, and what an agent says afterwards that wants no answer.
+
+use super::Door;
+use super::route::Arrived;
+use super::session::{Session, Unsolicited};
+use crate::mcp::answer::{INTERNAL, INVALID_PARAMS, UNSUPPORTED_VERSION};
+use crate::mcp::json::Text;
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::revision::{Era, Revision};
+use crate::model::caller::Caller;
+use crate::model::reply::Fault;
+use crate::model::scope::Scope;
+use crate::relay::initialized_together;
+use crate::upstream::QUEUE;
+use crate::upstream::links::Links;
+use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// A session that was just opened, and the answer that says so.
+pub(super) struct Opened {
+    pub(super) session: Arc<Session>,
+    pub(super) answer: Message,
+    pub(super) unsolicited: Unsolicited,
+}
+
+impl Door {
+    /// Opens a session: the servers are asked with the agent's own words, and their answer is the answer.
+    pub(super) async fn initialize(&self, caller: Arc<Caller>, scope: Scope, message: &Message) -> Result<Opened, Message> {
+        let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
+        let Some(params) = message.body.clone().filter(|params| params.get("protocolVersion").is_some()) else {
+            return refuse(INVALID_PARAMS, "`initialize` needs `params.protocolVersion`");
+        };
+        let served = self.relay.revisions(&scope);
+        if !served.iter().any(|revision| revision.era() == Era::Legacy) {
+            let supported: Vec<&str> = served.into_iter().map(Revision::as_str).collect();
+            let data = Text::of(&json!({ "supported": supported }));
+            let words = "this address is served on 2026-07-28 only; send `server/discover`";
+            return Err(Message::error(None, UNSUPPORTED_VERSION, words, Some(data)));
+        }
+        if let Err(too_many) = self.sessions.room(&caller.agent) {
+            return refuse(INTERNAL, &too_many.to_string());
+        }
+        let (inbox, unsolicited) = mpsc::channel(QUEUE);
+        let links = Arc::new(Links::session(self.servers.clone(), params.clone(), inbox));
+        let opened = match &scope {
+            Scope::One(_) => self.open_one(&links, &scope).await,
+            Scope::All => Ok(self.open_all(&links, &params).await),
+        };
+        let answer = match opened {
+            Ok(answer) if answer.is_error => return Err(answer),
+            Ok(answer) => answer,
+            Err(fault) => {
+                tracing::warn!(%fault, "a session could not be opened");
+                return refuse(INTERNAL, "the tool server did not answer `initialize`; toolgate's log says why");
+            }
+        };
+        let version = answer.body.as_ref().and_then(|result| result.get("protocolVersion"));
+        let revision = version.and_then(|version| Revision::parse(&version.as_str()?)).unwrap_or(Revision::NEWEST_LEGACY);
+        let session = self.sessions.open(caller, scope, revision, links);
+        self.metrics.sessions(self.sessions.count());
+        Ok(Opened { session, answer, unsolicited })
+    }
+
+    async fn open_one(&self, links: &Links, scope: &Scope) -> Result<Message, Fault> {
+        let Scope::One(name) = scope else { return Err(Fault::unsent("no server is named")) };
+        let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
+        links.open(server).await.map(|(_, answer)| answer)
+    }
+
+    /// Servers that do not answer are left out; their tools come when they do.
+    async fn open_all(&self, links: &Links, params: &Text) -> Message {
+        let up: Vec<_> = self.servers.all().iter().filter(|server| server.up().is_some()).collect();
+        let opened = futures_util::future::join_all(up.iter().map(|server| links.open(server))).await;
+        let mut said = Vec::new();
+        for (server, opened) in up.iter().zip(opened) {
+            match opened {
+                Ok((_, answer)) if !answer.is_error => {
+                    said.extend(answer.body.map(|result| (server.settings.name.to_string(), result)));
+                }
+                Ok(_) => tracing::warn!(server = %server.settings.name, "the tool server refused a session"),
+                Err(fault) => tracing::warn!(server = %server.settings.name, %fault, "the tool server opened no session"),
+            }
+        }
+        let asked = params.get("protocolVersion");
+        let asked = asked.as_ref().and_then(Text::as_str).unwrap_or_default();
+        Message::response(None, initialized_together(&said, &asked), false)
+    }
+
+    /// A notification or a response of an agent: each goes to the server it is for, under the server's id.
+    pub(super) async fn from_agent(&self, session: &Session, message: Message) {
+        if message.kind == Kind::Response {
+            match session.links.questions.answer(message) {
+                Some((link, message)) => report(link.notify(message).await),
+                None => self.metrics.dropped("answer_to_nothing"),
+            }
+            return;
+        }
+        match message.method.as_str() {
+            "notifications/cancelled" => session.links.cancel(&message).await,
+            "notifications/initialized" | "notifications/roots/list_changed" | "notifications/progress"
+            | "notifications/tasks/status" | "notifications/elicitation/complete" => {
+                for (_, link) in session.links.open_links().await {
+                    report(link.notify(message.clone()).await);
+                }
+            }
+            _ if self.policy.current().observing().is_some() => {
+                for (_, link) in session.links.open_links().await {
+                    report(link.notify(message.clone()).await);
+                }
+            }
+            _ => self.metrics.dropped("unknown_notification"),
+        }
+    }
+}
+
+fn report(told: Result<(), Fault>) {
+    if let Err(fault) = told {
+        tracing::debug!(%fault, "a message of an agent did not reach the tool server");
+    }
+}
+
+/// A request on a session.
+pub(super) fn arrived(session: &Arc<Session>, message: Message, traceparent: Option<String>) -> Arrived {
+    Arrived {
+        caller: session.caller.clone(),
+        scope: session.scope.clone(),
+        revision: session.revision,
+        message,
+        links: session.links.clone(),
+        session: Some(session.id.clone()),
+        traceparent,
+    }
+}

@@ -1,0 +1,180 @@
+//! Streamable HTTP of every revision on one address: `/mcp` for all servers, `/mcp/{server}` for one.
+//!
+//! The ladder, top to bottom: connection, path, caller, body, era. What stands below never runs when a rung above refuses.
+
+use super::Door;
+use super::body::{Answer, empty, error};
+use super::checks;
+use super::modern::is_modern;
+use crate::guards::identity::Credentials;
+use crate::mcp::answer::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
+use crate::mcp::headers::{PROTOCOL_VERSION, SESSION};
+use crate::mcp::json::{FROM_AGENT, Text};
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::revision::{Era, Revision};
+use crate::model::caller::Caller;
+use crate::model::scope::Scope;
+use bytes::{Bytes, BytesMut};
+use http::header::{ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a body may take, and how long it may pause (SECURITY §3B B9).
+const BODY_TIME: Duration = Duration::from_secs(30);
+const BODY_PAUSE: Duration = Duration::from_secs(10);
+
+impl Door {
+    /// Answers one HTTP request.
+    pub async fn http(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+        let answer = match self.admitted(&request) {
+            Ok((scope, caller)) => self.method(scope, caller, request).await,
+            Err(refused) => refused,
+        };
+        if answer.status().is_client_error() {
+            self.metrics.refused(reason(answer.status()));
+        }
+        answer
+    }
+
+    fn admitted(&self, request: &Request<Incoming>) -> Result<(Scope, Arc<Caller>), Answer> {
+        checks::connection(self, request)?;
+        let scope = self.scope(request.uri().path())?;
+        let (policy, headers) = (self.policy.current(), request.headers());
+        let named = policy.identity.header().and_then(|name| checks::header(headers, name));
+        let credentials = Credentials { bearer: checks::bearer(headers), named };
+        let caller = policy.identity.identify(&credentials).map_err(|unauthorized| {
+            let mut refused = error(StatusCode::UNAUTHORIZED, INVALID_REQUEST, &unauthorized.to_string());
+            refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            refused
+        })?;
+        Ok((scope, caller))
+    }
+
+    fn scope(&self, path: &str) -> Result<Scope, Answer> {
+        let unknown = || error(StatusCode::NOT_FOUND, INVALID_REQUEST, "agents are served at /mcp and /mcp/{server}");
+        match path.strip_prefix("/mcp").ok_or_else(unknown)? {
+            "" => Ok(Scope::All),
+            rest => {
+                let name = rest.strip_prefix('/').ok_or_else(unknown)?;
+                let server = self.servers.get(name).ok_or_else(unknown)?;
+                Ok(Scope::One(server.settings.name.clone()))
+            }
+        }
+    }
+
+    async fn method(self: &Arc<Self>, scope: Scope, caller: Arc<Caller>, request: Request<Incoming>) -> Answer {
+        let is_post = request.method() == Method::POST;
+        let legacy = self.relay.revisions(&scope).iter().any(|revision| revision.era() == Era::Legacy);
+        let modern_header = checks::header(request.headers(), PROTOCOL_VERSION)
+            .and_then(Revision::parse)
+            .is_some_and(|revision| revision.era() == Era::Modern);
+        match *request.method() {
+            Method::GET if legacy && !modern_header => self.legacy_get(&caller, &scope, request.headers()),
+            Method::DELETE if legacy && !modern_header => self.legacy_delete(&caller, &scope, request.headers()).await,
+            _ if is_post => self.post(scope, caller, request).await,
+            _ => {
+                let mut refused = empty(StatusCode::METHOD_NOT_ALLOWED);
+                refused.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+                refused
+            }
+        }
+    }
+
+    async fn post(self: &Arc<Self>, scope: Scope, caller: Arc<Caller>, request: Request<Incoming>) -> Answer {
+        let (head, body) = request.into_parts();
+        if let Err(refused) = checks::body(&head.headers, FROM_AGENT.bytes)
+            .and_then(|()| checks::accepts(&head.headers, &["application/json", "text/event-stream"]))
+        {
+            return refused;
+        }
+        let bytes = match read(body).await {
+            Ok(bytes) => bytes,
+            Err(refused) => return refused,
+        };
+        let text = match Text::read(bytes, &FROM_AGENT) {
+            Ok(text) => text,
+            Err(malformed) => return error(StatusCode::BAD_REQUEST, PARSE_ERROR, &malformed.to_string()),
+        };
+        let message = match Message::parse(&text) {
+            Ok(message) => message,
+            Err(reason) => return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason.to_string()),
+        };
+        self.classified(scope, caller, &head.headers, message).await
+    }
+
+    /// The era is read from the body; a header can only contradict it (PROTOCOL §4.2).
+    async fn classified(
+        self: &Arc<Self>,
+        scope: Scope,
+        caller: Arc<Caller>,
+        headers: &HeaderMap,
+        message: Message,
+    ) -> Answer {
+        let named = checks::header(headers, PROTOCOL_VERSION);
+        let says_modern = named.and_then(Revision::parse).is_some_and(|revision| revision.era() == Era::Modern);
+        match message.kind {
+            Kind::Request if is_modern(&message) => self.modern(caller, scope, headers, message).await,
+            Kind::Request if message.method == "initialize" => self.legacy(caller, scope, headers, message).await,
+            Kind::Request if says_modern || message.method == "server/discover" => {
+                let words = "a request of 2026-07-28 needs `params._meta` with its protocol version and capabilities";
+                let refused = Message::error(message.id, INVALID_PARAMS, words, None);
+                super::body::json(StatusCode::BAD_REQUEST, &refused)
+            }
+            Kind::Notification if message.method == "tools/call" => {
+                error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "a tools/call needs an `id`; without one nothing is called")
+            }
+            // This revision defines no notification from agents over HTTP; one that comes is taken and goes nowhere.
+            Kind::Notification if says_modern => empty(StatusCode::ACCEPTED),
+            Kind::Response if says_modern => {
+                error(StatusCode::BAD_REQUEST, HEADER_MISMATCH, "agents send no responses in 2026-07-28")
+            }
+            Kind::Request if headers.get(SESSION).is_none() && named.is_some_and(|named| Revision::parse(named).is_none()) => {
+                error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "MCP-Protocol-Version names no revision that is served")
+            }
+            Kind::Request | Kind::Notification | Kind::Response => self.legacy(caller, scope, headers, message).await,
+        }
+    }
+}
+
+async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
+    let reading = async {
+        let mut bytes = BytesMut::new();
+        loop {
+            let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await.map_err(|_| slow())?;
+            match frame {
+                None => return Ok(bytes.freeze()),
+                Some(Err(_)) => return Err(error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "the body was cut off")),
+                Some(Ok(frame)) => {
+                    let Ok(part) = frame.into_data() else { continue };
+                    if bytes.len() + part.len() > FROM_AGENT.bytes {
+                        let words = format!("a message has at most {} bytes", FROM_AGENT.bytes);
+                        return Err(error(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &words));
+                    }
+                    bytes.extend_from_slice(&part);
+                }
+            }
+        }
+    };
+    tokio::time::timeout(BODY_TIME, reading).await.map_err(|_| slow())?
+}
+
+fn slow() -> Answer {
+    error(StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST, "the body took too long")
+}
+
+fn reason(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "unauthorized",
+        403 => "foreign",
+        404 => "not_found",
+        405 => "method",
+        406 | 415 => "content_type",
+        408 => "slow",
+        411 => "framing",
+        413 => "too_large",
+        _ => "malformed",
+    }
+}

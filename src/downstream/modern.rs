@@ -1,0 +1,133 @@
+//! 2026-07-28: every request stands alone. Envelope, header agreement, revision, then the request (PROTOCOL §1, §4.2).
+
+use super::Door;
+use super::body::{Answer, json, modern_events};
+use super::checks::header;
+use super::route::Arrived;
+use crate::mcp::answer::{
+    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, status,
+};
+use crate::mcp::headers::{METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION, decode, name_of};
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::methods::{Treatment, treatment};
+use crate::mcp::revision::{Era, Revision};
+use crate::model::caller::Caller;
+use crate::model::scope::Scope;
+use crate::outlet::Outgoing;
+use http::{HeaderMap, StatusCode};
+use serde_json::json;
+use std::sync::Arc;
+
+/// The key that makes a request modern.
+pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// Whether a message carries the modern envelope.
+pub(super) fn is_modern(message: &Message) -> bool {
+    message.meta(VERSION_KEY).is_some()
+}
+
+impl Door {
+    /// Answers a modern request over HTTP.
+    pub(super) async fn modern(
+        self: &Arc<Self>,
+        caller: Arc<Caller>,
+        scope: Scope,
+        headers: &HeaderMap,
+        message: Message,
+    ) -> Answer {
+        let id = message.id.clone();
+        let checked = self
+            .envelope(&scope, &message, Some(headers))
+            .and_then(|revision| self.params_agree(&caller, &scope, headers, &message).map(|()| revision));
+        let revision = match checked {
+            Ok(revision) => revision,
+            Err(refused) => {
+                let refused = Message { id, ..refused };
+                return json(StatusCode::BAD_REQUEST, &refused);
+            }
+        };
+        let traceparent = header(headers, "traceparent").map(str::to_owned);
+        let links = self.links.clone();
+        let mut inlet =
+            self.start(Arrived { caller, scope, revision, message, links, session: None, traceparent });
+        match inlet.recv().await {
+            Some(Outgoing::Last(answer)) => {
+                let code = StatusCode::from_u16(status(&answer)).unwrap_or(StatusCode::OK);
+                json(code, &answer)
+            }
+            Some(first) => modern_events(first, inlet),
+            None => super::body::empty(StatusCode::NO_CONTENT),
+        }
+    }
+
+    /// What every modern request must carry; the headers only on HTTP.
+    pub(super) fn envelope(&self, scope: &Scope, message: &Message, headers: Option<&HeaderMap>) -> Result<Revision, Message> {
+        let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
+        let named = message.meta(VERSION_KEY);
+        let Some(named) = named.as_ref().and_then(Text::as_str) else {
+            return refuse(INVALID_PARAMS, &format!("`params._meta` needs `{VERSION_KEY}`"));
+        };
+        if !message.meta(CAPABILITIES_KEY).is_some_and(|capabilities| capabilities.is_object()) {
+            return refuse(INVALID_PARAMS, &format!("`params._meta` needs `{CAPABILITIES_KEY}`"));
+        }
+        if let Some(headers) = headers {
+            agree(headers, PROTOCOL_VERSION, Some(&named))?;
+            agree(headers, METHOD, Some(&message.method))?;
+            let name = name_of(message);
+            if name.is_some() || treatment(&message.method, Era::Modern) == Treatment::Call {
+                agree(headers, NAME, name.as_deref())?;
+            }
+        }
+        let served: Vec<Revision> = self.relay.revisions(scope);
+        let revision = Revision::parse(&named).filter(|revision| served.contains(revision) && revision.era() == Era::Modern);
+        if let Some(revision) = revision {
+            return Ok(revision);
+        }
+        if !served.iter().any(|revision| revision.era() == Era::Modern) {
+            let words = "this address is served up to 2025-11-25 only; begin with `initialize`";
+            let code = if message.method == "server/discover" { METHOD_NOT_FOUND } else { INVALID_REQUEST };
+            return refuse(code, words);
+        }
+        let supported: Vec<&str> = served.into_iter().map(Revision::as_str).collect();
+        let shown: String = named.chars().take(64).collect();
+        let data = Text::of(&json!({ "supported": supported, "requested": shown }));
+        Err(Message::error(None, UNSUPPORTED_VERSION, "this revision is not served", Some(data)))
+    }
+
+    /// `Mcp-Param-…` headers mirror the arguments of the tool as the caller sees it; unknown ones say nothing.
+    fn params_agree(&self, caller: &Caller, scope: &Scope, headers: &HeaderMap, message: &Message) -> Result<(), Message> {
+        if message.method != "tools/call" {
+            return Ok(());
+        }
+        let name = message.body.as_ref().and_then(|params| params.get("name"));
+        let Some(name) = name.as_ref().and_then(Text::as_str) else { return Ok(()) };
+        let (tool, ..) = scope.tool(&name);
+        let Some(tool) = self.gate.visible(caller, &tool) else { return Ok(()) };
+        if tool.definition.header_params.is_empty() {
+            return Ok(());
+        }
+        let arguments = crate::mcp::headers::arguments_of(message.body.as_ref());
+        for param in &tool.definition.header_params {
+            let mut values = headers.get_all(param.header.as_str()).iter();
+            let (first, second) = (values.next(), values.next());
+            if second.is_some() || !param.agrees(first.map(http::HeaderValue::as_bytes), &arguments) {
+                let shown = param.header.strip_prefix(PARAM_PREFIX).unwrap_or_default();
+                let words = format!("header Mcp-Param-{shown} does not mirror `/{}` of the arguments", param.path.join("/"));
+                return Err(Message::error(None, HEADER_MISMATCH, &words, None));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn agree(headers: &HeaderMap, name: &str, body: Option<&str>) -> Result<(), Message> {
+    let mut values = headers.get_all(name).iter();
+    let given = values.next().and_then(|value| decode(value.as_bytes()));
+    if values.next().is_none() && body.is_some() && given.as_deref() == body {
+        return Ok(());
+    }
+    let words = format!("header {name} must be there once and mirror the body");
+    Err(Message::error(None, HEADER_MISMATCH, &words, None))
+}

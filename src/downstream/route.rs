@@ -1,0 +1,130 @@
+//! Where a request goes, whatever wire it came on: the gate, the gate's listing, or the relay.
+
+use super::Door;
+use crate::gate::call::Call;
+use crate::mcp::answer::{INVALID_PARAMS, INVALID_REQUEST};
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::methods::{Treatment, treatment};
+use crate::mcp::revision::Revision;
+use crate::model::call::ToolCall;
+use crate::model::caller::Caller;
+use crate::model::ids::ActionId;
+use crate::model::scope::Scope;
+use crate::outlet::Outgoing;
+use crate::relay;
+use crate::telemetry::tasks;
+use crate::telemetry::traces::{CallStart, TraceContext, call_span};
+use crate::upstream::QUEUE;
+use crate::upstream::links::Links;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tracing::Instrument;
+
+/// Fields of a call's `params`, in any revision (SECURITY §3A A2).
+const CALL_FIELDS: &[&str] = &["name", "arguments", "_meta", "task", "inputResponses", "requestState"];
+
+/// A request whose era, caller and scope are known.
+pub(super) struct Arrived {
+    pub(super) caller: Arc<Caller>,
+    pub(super) scope: Scope,
+    pub(super) revision: Revision,
+    pub(super) message: Message,
+    pub(super) links: Arc<Links>,
+    pub(super) session: Option<String>,
+    pub(super) traceparent: Option<String>,
+}
+
+impl Door {
+    /// Starts a request on its own; what the agent reads arrives on the receiver. Dropping it says that the agent left.
+    pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> mpsc::Receiver<Outgoing> {
+        let (outlet, inlet) = mpsc::channel(QUEUE);
+        let era = arrived.revision.era();
+        match treatment(&arrived.message.method, era) {
+            Treatment::Call => match self.call(arrived, outlet.clone()) {
+                Ok((span, call)) => {
+                    let gate = self.gate.clone();
+                    tasks::spawn("call", self.running.track_future(gate.call_tool(call).instrument(span)));
+                }
+                Err(answer) => drop(outlet.try_send(Outgoing::Last(answer))),
+            },
+            Treatment::List if !self.policy.current().denies_method("tools/list") => {
+                drop(outlet.try_send(Outgoing::Last(self.list(&arrived))));
+            }
+            Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
+                let Arrived { caller, scope, message, links, .. } = arrived;
+                let request = relay::Request { caller, scope, era, message, links, outlet };
+                let relay = self.relay.clone();
+                tasks::spawn("request", self.running.track_future(async move { relay.request(request).await }));
+            }
+        }
+        inlet
+    }
+
+    fn list(&self, arrived: &Arrived) -> Message {
+        let cursor = arrived.message.body.as_ref().and_then(|params| params.get("cursor")).filter(|cursor| !cursor.is_null());
+        let id = arrived.message.id.clone();
+        match self.gate.list_tools(&arrived.caller, &arrived.scope, arrived.revision.era(), cursor.as_ref()) {
+            Ok(result) => Message::response(id, result, false),
+            Err(no_such_page) => Message::error(id, INVALID_PARAMS, &no_such_page.to_string(), None),
+        }
+    }
+
+    /// Reads a call from a closed list of fields; nothing else of it can travel.
+    fn call(&self, arrived: Arrived, outlet: mpsc::Sender<Outgoing>) -> Result<(tracing::Span, Call), Message> {
+        let message = &arrived.message;
+        let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
+        if !message.rest.is_empty() {
+            return refuse(INVALID_REQUEST, "a tools/call has the members jsonrpc, id, method and params, and no others");
+        }
+        let Some(params) = message.body.as_ref().and_then(Text::object) else {
+            return refuse(INVALID_PARAMS, "a tools/call needs `params`");
+        };
+        if params.iter().any(|(key, _)| !CALL_FIELDS.contains(&key)) {
+            return refuse(INVALID_PARAMS, &format!("`params` of a tools/call has only the members {}", CALL_FIELDS.join(", ")));
+        }
+        let Some(name) = params.get("name").and_then(Text::as_str) else {
+            return refuse(INVALID_PARAMS, "`params.name` must be a string");
+        };
+        let arguments = match params.get("arguments") {
+            None => Value::Object(Map::new()),
+            Some(arguments) if arguments.is_object() => arguments.value(),
+            Some(_) => return refuse(INVALID_PARAMS, "`params.arguments` must be an object"),
+        };
+        if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
+            return refuse(INVALID_PARAMS, "`params._meta` must be an object");
+        }
+        let (tool, server, own_name) = arrived.scope.tool(&name);
+        let request_id = message.id.as_ref().map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned()).unwrap_or_default();
+        let mut trace = trace(&arrived);
+        let known = self.gate.tools.current().find(&tool).is_some();
+        let start = CallStart {
+            tool: known.then(|| tool.as_str()),
+            revision: arrived.revision.as_str(),
+            request_id: &request_id,
+        };
+        let span = call_span(&start, &mut trace);
+        let judged = ToolCall {
+            action: ActionId::generate(),
+            tool,
+            server,
+            own_name,
+            arguments,
+            request_id,
+            trace_id: trace.trace_id(),
+            session: arrived.session,
+            revision: arrived.revision.as_str(),
+            arrived: self.clock.steady(),
+        };
+        let (era, caller, links) = (arrived.revision.era(), arrived.caller, arrived.links);
+        Ok((span, Call { judged, caller, message: arrived.message, era, links, outlet }))
+    }
+}
+
+/// The agent's trace: in `_meta`, else in the header (SEP-414).
+fn trace(arrived: &Arrived) -> TraceContext {
+    let text = |key| arrived.message.meta(key).and_then(|value| value.as_str().map(std::borrow::Cow::into_owned));
+    let parent = text("traceparent").or_else(|| arrived.traceparent.clone());
+    TraceContext::of(parent.as_deref(), text("tracestate").as_deref())
+}

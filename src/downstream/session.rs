@@ -1,0 +1,200 @@
+//! Legacy sessions: opened by `initialize`, bound to the caller that opened them, ended by DELETE, by age, or because
+//! their server is gone (PROTOCOL §3.1, SECURITY §3H H1).
+
+use super::stream::Stream;
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::revision::Revision;
+use crate::model::caller::Caller;
+use crate::model::clock::Clock;
+use crate::model::ids::{AgentId, unguessable};
+use crate::model::scope::Scope;
+use crate::outlet::Outgoing;
+use crate::telemetry::tasks;
+use crate::upstream::links::Links;
+use crate::upstream::server::Server;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Sessions at once, and of one agent (SECURITY §8).
+const SESSIONS: usize = 1_024;
+const OF_ONE_AGENT: usize = 64;
+/// A session that nobody uses ends after this.
+const IDLE: Duration = Duration::from_secs(3_600);
+/// Ended streams that can still be read again.
+const STREAMS_KEPT: usize = 64;
+/// The number of the standalone stream.
+pub(super) const STANDALONE: u64 = 0;
+
+/// What a server said outside any request: which server, on which link.
+pub type Unsolicited = mpsc::Receiver<(crate::model::ids::ServerName, Arc<crate::upstream::link::Link>, Message)>;
+
+/// One session.
+pub struct Session {
+    /// Its id, unguessable.
+    pub id: String,
+    /// Who opened it. Nobody else can use it.
+    pub caller: Arc<Caller>,
+    /// Which servers it reaches.
+    pub scope: Scope,
+    /// The revision agreed on.
+    pub revision: Revision,
+    /// Its links.
+    pub links: Arc<Links>,
+    streams: Mutex<Streams>,
+    used: Mutex<Duration>,
+    /// Cancelled when the session ends.
+    pub ended: CancellationToken,
+}
+
+struct Streams {
+    last: u64,
+    by_number: BTreeMap<u64, Arc<Stream>>,
+}
+
+impl Session {
+    /// The stream of that number.
+    pub(super) fn stream(&self, number: u64) -> Option<Arc<Stream>> {
+        self.streams.lock().by_number.get(&number).cloned()
+    }
+
+    /// A new stream, fed from `first` and `rest` until the request is answered.
+    pub(super) fn feed(self: &Arc<Self>, first: Outgoing, mut rest: mpsc::Receiver<Outgoing>) -> Arc<Stream> {
+        let stream = {
+            let mut streams = self.streams.lock();
+            streams.last += 1;
+            let stream = Stream::new(streams.last);
+            streams.by_number.insert(stream.number, stream.clone());
+            if streams.by_number.len() > STREAMS_KEPT {
+                let oldest = streams.by_number.values().find(|old| old.number != STANDALONE && old.is_done()).map(|old| old.number);
+                oldest.map(|number| streams.by_number.remove(&number));
+            }
+            stream
+        };
+        let written = stream.clone();
+        tasks::spawn("legacy stream", async move {
+            let mut next = Some(first);
+            while let Some(outgoing) = next {
+                match outgoing {
+                    Outgoing::KeepAlive => {}
+                    Outgoing::Message(message) => written.write(&message, false),
+                    Outgoing::Last(message) => return written.write(&message, true),
+                }
+                next = rest.recv().await;
+            }
+            written.end();
+        });
+        stream
+    }
+
+    /// Carries what servers say outside requests, and word of changed tools, to `tell`.
+    pub(super) async fn follow(
+        self: Arc<Self>,
+        mut unsolicited: Unsolicited,
+        mut tools_changed: watch::Receiver<u64>,
+        tell: impl Fn(Message) + Send,
+    ) {
+        tools_changed.borrow_and_update();
+        loop {
+            tokio::select! {
+                () = self.ended.cancelled() => return,
+                changed = tools_changed.changed() => {
+                    if changed.is_err() { return; }
+                    tell(Message::notification("notifications/tools/list_changed", None));
+                }
+                message = unsolicited.recv() => {
+                    let Some((name, link, message)) = message else { return };
+                    match (message.kind, message.method.as_str()) {
+                        (Kind::Notification, "notifications/tools/list_changed") => {
+                            if let Some(server) = self.links.servers().get(name.as_str()) { Server::tools_changed(server); }
+                        }
+                        (Kind::Request, _) => {
+                            if let Some(message) = self.links.questions.ask(&link, message) { tell(message); }
+                        }
+                        (Kind::Notification | Kind::Response, _) => tell(message),
+                    }
+                }
+            }
+        }
+    }
+
+    fn touch(&self, clock: Clock) {
+        *self.used.lock() = clock.steady();
+    }
+}
+
+/// All sessions.
+#[derive(Default)]
+pub struct Sessions {
+    open: Mutex<HashMap<String, Arc<Session>>>,
+    clock: Clock,
+}
+
+/// There are too many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many sessions are open; end one with DELETE")]
+pub struct TooMany;
+
+impl Sessions {
+    /// Whether another session may be opened.
+    pub fn room(&self, agent: &AgentId) -> Result<(), TooMany> {
+        let open = self.open.lock();
+        let own = open.values().filter(|session| session.caller.agent == *agent).count();
+        if open.len() >= SESSIONS || own >= OF_ONE_AGENT { Err(TooMany) } else { Ok(()) }
+    }
+
+    /// Opens a session.
+    pub fn open(&self, caller: Arc<Caller>, scope: Scope, revision: Revision, links: Arc<Links>) -> Arc<Session> {
+        let by_number = BTreeMap::from([(STANDALONE, Stream::new(STANDALONE))]);
+        let session = Arc::new(Session {
+            id: unguessable(),
+            caller,
+            scope,
+            revision,
+            links,
+            streams: Mutex::new(Streams { last: STANDALONE, by_number }),
+            used: Mutex::new(self.clock.steady()),
+            ended: CancellationToken::new(),
+        });
+        self.open.lock().insert(session.id.clone(), session.clone());
+        session
+    }
+
+    /// The session, if it is this caller's at this address; a foreign one is as unknown as none (SECURITY §3B B5).
+    pub fn find(&self, id: &str, caller: &Caller, scope: &Scope) -> Option<Arc<Session>> {
+        let session = self.open.lock().get(id).cloned()?;
+        let own = session.caller.agent == caller.agent && session.scope == *scope && !session.ended.is_cancelled();
+        if own {
+            session.touch(self.clock);
+        }
+        own.then_some(session)
+    }
+
+    /// Ends a session and its links.
+    pub async fn end(&self, session: &Session) {
+        self.open.lock().remove(&session.id);
+        session.ended.cancel();
+        for stream in session.streams.lock().by_number.values() {
+            stream.end();
+        }
+        session.links.close().await;
+    }
+
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// Ends all sessions, or those that nobody used for an hour.
+    pub async fn sweep(&self, all: bool) {
+        let now = self.clock.steady();
+        let old: Vec<_> = {
+            let open = self.open.lock();
+            open.values().filter(|session| all || now.saturating_sub(*session.used.lock()) > IDLE).cloned().collect()
+        };
+        futures_util::future::join_all(old.iter().map(|session| self.end(session))).await;
+    }
+}

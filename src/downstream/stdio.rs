@@ -1,0 +1,151 @@
+//! stdio for agents that launch their servers: one message a line, both eras, one server behind.
+
+use super::Door;
+use super::handshake::{Opened, arrived};
+use super::modern::is_modern;
+use super::route::Arrived;
+use super::session::Session;
+use crate::mcp::answer::{INVALID_REQUEST, PARSE_ERROR};
+use crate::mcp::json::{FROM_AGENT, Text};
+use crate::mcp::message::{Kind, Message};
+use crate::model::caller::Caller;
+use crate::model::scope::Scope;
+use crate::outlet::Outgoing;
+use crate::telemetry::tasks;
+use crate::upstream::lines::Lines;
+use bytes::Bytes;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+/// Lines that wait to be written.
+const QUEUE: usize = 256;
+
+struct Desk {
+    door: Arc<Door>,
+    caller: Arc<Caller>,
+    scope: Scope,
+    out: mpsc::Sender<Bytes>,
+    session: Option<Arc<Session>>,
+}
+
+/// Serves one agent until it closes its end.
+pub async fn serve(
+    door: Arc<Door>,
+    caller: Arc<Caller>,
+    scope: Scope,
+    (input, output): (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send + 'static),
+) {
+    let (out, mut waiting) = mpsc::channel::<Bytes>(QUEUE);
+    let writer = tasks::spawn("stdio writer", async move {
+        let mut output = output;
+        while let Some(line) = waiting.recv().await {
+            let written = async {
+                output.write_all(&line).await?;
+                output.write_all(b"\n").await?;
+                output.flush().await
+            };
+            if written.await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut lines = Lines::new(input);
+    let mut desk = Desk { door, caller, scope, out, session: None };
+    loop {
+        match lines.next().await {
+            Ok(Some(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
+            Ok(Some(line)) => desk.line(line).await,
+            Ok(None) => break,
+            Err(broken) => {
+                desk.say(&Message::error(None, PARSE_ERROR, &broken.to_string(), None)).await;
+                break;
+            }
+        }
+    }
+    desk.door.running.close();
+    desk.door.running.wait().await;
+    if let Some(session) = desk.session.take() {
+        desk.door.sessions.end(&session).await;
+    }
+    drop(desk);
+    let _ = writer.await;
+}
+
+impl Desk {
+    async fn say(&self, message: &Message) {
+        let _ = self.out.send(message.encode()).await;
+    }
+
+    async fn line(&mut self, line: Bytes) {
+        let text = match Text::read(line, &FROM_AGENT) {
+            Ok(text) => text,
+            Err(malformed) => return self.say(&Message::error(None, PARSE_ERROR, &malformed.to_string(), None)).await,
+        };
+        match Message::parse(&text) {
+            Ok(message) => self.message(message).await,
+            Err(reason) => self.say(&Message::error(None, INVALID_REQUEST, &reason.to_string(), None)).await,
+        }
+    }
+
+    async fn message(&mut self, message: Message) {
+        let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
+        match (message.kind, &self.session) {
+            (Kind::Request, _) if is_modern(&message) => match self.door.envelope(&self.scope, &message, None) {
+                Ok(revision) => self.start(Arrived {
+                    caller: self.caller.clone(),
+                    scope: self.scope.clone(),
+                    revision,
+                    message,
+                    links: self.door.links.clone(),
+                    session: None,
+                    traceparent: None,
+                }),
+                Err(refused) => self.say(&Message { id: message.id, ..refused }).await,
+            },
+            (Kind::Request, None) if message.method == "initialize" => self.open(message).await,
+            (Kind::Request, Some(_)) if message.method == "initialize" => self.say(&refuse("already initialized")).await,
+            (Kind::Request, Some(session)) => self.start(arrived(session, message, None)),
+            (Kind::Request, None) => self.say(&refuse("begin with `initialize`, or send 2026-07-28 `_meta`")).await,
+            (Kind::Notification, _) if message.method == "tools/call" => {
+                self.say(&refuse("a tools/call needs an `id`; without one nothing is called")).await;
+            }
+            (Kind::Notification, None) if message.method == "notifications/cancelled" => {
+                self.door.links.cancel(&message).await;
+            }
+            (Kind::Notification | Kind::Response, Some(session)) => self.door.from_agent(session, message).await,
+            (Kind::Notification | Kind::Response, None) => {}
+        }
+    }
+
+    async fn open(&mut self, message: Message) {
+        match self.door.initialize(self.caller.clone(), self.scope.clone(), &message).await {
+            Ok(Opened { session, answer, unsolicited }) => {
+                self.say(&Message { id: message.id, ..answer }).await;
+                let (out, changed) = (self.out.clone(), self.door.relay.tools_changed());
+                // A full queue means that the agent does not read; its notifications are lost before its answers are.
+                let tell = move |message: Message| drop(out.try_send(message.encode()));
+                tasks::spawn("session", session.clone().follow(unsolicited, changed, tell));
+                self.session = Some(session);
+            }
+            Err(refused) => self.say(&Message { id: message.id, ..refused }).await,
+        }
+    }
+
+    fn start(&self, arrived: Arrived) {
+        let mut inlet = self.door.start(arrived);
+        let out = self.out.clone();
+        tasks::spawn("stdio answer", async move {
+            while let Some(outgoing) = inlet.recv().await {
+                let (message, last) = match outgoing {
+                    Outgoing::KeepAlive => continue,
+                    Outgoing::Message(message) => (message, false),
+                    Outgoing::Last(message) => (message, true),
+                };
+                if out.send(message.encode()).await.is_err() || last {
+                    return;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! A legacy event stream that can be taken up again: what was written stays until newer events push it out, and every
+//! event has an id of ours (PROTOCOL §3.1).
+
+use super::body::{Answer, BETWEEN_SIGNS, events};
+use crate::mcp::message::Message;
+use crate::mcp::sse::{KEEP_ALIVE, encode};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Events and bytes that one stream keeps.
+const KEPT: usize = 256;
+const KEPT_BYTES: usize = 8 << 20;
+
+/// One stream.
+pub(super) struct Stream {
+    pub(super) number: u64,
+    written: Mutex<Written>,
+    more: Notify,
+}
+
+#[derive(Default)]
+struct Written {
+    events: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+    last: u64,
+    done: bool,
+    /// Rises when a newer reader takes the stream over.
+    reader: u64,
+}
+
+impl Stream {
+    pub(super) fn new(number: u64) -> Arc<Self> {
+        Arc::new(Self { number, written: Mutex::default(), more: Notify::new() })
+    }
+
+    /// Writes a message; the last one ends the stream.
+    pub(super) fn write(&self, message: &Message, last: bool) {
+        let mut written = self.written.lock();
+        written.last += 1;
+        let id = format!("{}-{}", self.number, written.last);
+        let event = encode(Some(&id), &message.encode());
+        let number = written.last;
+        written.bytes += event.len();
+        written.events.push_back((number, event));
+        while written.events.len() > KEPT || (written.bytes > KEPT_BYTES && written.events.len() > 1) {
+            if let Some((_, dropped)) = written.events.pop_front() {
+                written.bytes -= dropped.len();
+            }
+        }
+        written.done |= last;
+        drop(written);
+        self.more.notify_waiters();
+    }
+
+    /// Nothing more will be written.
+    pub(super) fn end(&self) {
+        self.written.lock().done = true;
+        self.more.notify_waiters();
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.written.lock().done
+    }
+
+    /// Reads from after event `after`; a newer reader ends an older one, so each message goes to one.
+    pub(super) fn read(self: &Arc<Self>, after: u64, prime: bool) -> Answer {
+        let reader = {
+            let mut written = self.written.lock();
+            written.reader += 1;
+            written.reader
+        };
+        self.more.notify_waiters();
+        let first = prime.then(|| Bytes::from(format!("id: {}-{after}\ndata:\n\n", self.number)));
+        let state = (self.clone(), after, first);
+        events(futures_util::stream::unfold(state, move |(stream, after, first)| async move {
+            if let Some(first) = first {
+                return Some((first, (stream, after, None)));
+            }
+            let (bytes, after) = stream.next(after, reader).await?;
+            Some((bytes, (stream, after, None)))
+        }))
+    }
+
+    async fn next(&self, after: u64, reader: u64) -> Option<(Bytes, u64)> {
+        loop {
+            let more = self.more.notified();
+            tokio::pin!(more);
+            more.as_mut().enable();
+            {
+                let written = self.written.lock();
+                if written.reader != reader {
+                    return None;
+                }
+                if let Some((number, event)) = written.events.iter().find(|(number, _)| *number > after) {
+                    return Some((event.clone(), *number));
+                }
+                if written.done {
+                    return None;
+                }
+            }
+            if tokio::time::timeout(BETWEEN_SIGNS, more).await.is_err() {
+                return Some((Bytes::from_static(KEEP_ALIVE), after));
+            }
+        }
+    }
+}
+
+/// Stream and event of an event id of ours.
+pub(super) fn place(id: &str) -> Option<(u64, u64)> {
+    let (stream, event) = id.split_once('-')?;
+    Some((stream.parse().ok()?, event.parse().ok()?))
+}
