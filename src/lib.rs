@@ -3,7 +3,7 @@
 //! Floors, lowest first; a file imports from lower floors only (`tests/tidy.rs` keeps this):
 //!
 //! 0. [`model`], [`mcp`]: words and the wire
-//! 1. [`store`], [`upstream`], [`schema`], [`telemetry`]: the world
+//! 1. [`telemetry`], [`outlet`], then [`store`], [`upstream`], [`schema`]: the world
 //! 2. [`guards`]: one guard, one file
 //! 3. [`policy`]: what the files say
 //! 4. [`gate`], [`relay`]: the pipeline, and every message that is not a governed call
@@ -14,11 +14,22 @@ pub mod mcp;
 pub mod model;
 
 pub mod outlet;
+pub mod telemetry;
+
 pub mod schema;
 pub mod store;
-pub mod telemetry;
 pub mod upstream;
 
 pub mod guards;
 
+pub mod policy;
+
+pub mod gate;
+pub mod relay;
+
 pub mod admin;
+pub mod downstream;
+
+pub mod app;
+pub mod cli;
+pub mod config;

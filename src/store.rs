@@ -1,1 +1,10 @@
-//! Floor 1.
+//! Floor 1: what outlives the process. Everything lies in one directory, the data directory, which one toolgate at a
+//! time may write to; anyone with the right to read it may read it while toolgate runs.
+//!
+//! ```text
+//! <data>/lock       held while a toolgate writes here; holds its process id
+//! <data>/epoch      how often this directory was opened for writing
+//! <data>/journal/   the append-only journal: `00000000000000000001.journal`, …
+//! ```
+
+pub mod journal;

@@ -1,0 +1,215 @@
+//! `toolgate ledger` as an operator sees it.
+
+use super::*;
+use crate::mcp::json::{FROM_AGENT, Text};
+use crate::model::entry::Entry;
+use crate::store::journal::{Journal, Options};
+use clap::Parser;
+use serde_json::{Value, json};
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// What `toolgate ledger` with `words` does: exit code, standard output, standard error.
+fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
+    let line = Line::try_parse_from([&["ledger"], words].concat()).unwrap();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = match run_on(&line.args, data, &mut out, &mut err) {
+        Ok(code) => code,
+        Err(error) => {
+            err.extend_from_slice(format!("{error}\n").as_bytes());
+            1
+        }
+    };
+    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+fn entry(n: u64, change: &Value) -> Entry {
+    let mut value = json!({
+        "time": format!("2026-07-28T09:{n:02}:00Z"), "action_id": format!("0198f1a2-{n:04x}-7000-8000-00000000000a"),
+        "request_id": n.to_string(), "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "user_id": "billing", "roles": [],
+        "revision": "2026-07-28", "tool": "mail__send", "params_hash": "a".repeat(64), "actions": [], "state": "execute",
+        "event": "exit", "outcome": "answered", "stage": "dispatch", "latency_ms": 12.5, "gate_ms": 0.4,
+        "upstream_ms": 12.1, "policy": "3f9a1c",
+    });
+    for (name, changed) in change.as_object().into_iter().flatten() {
+        value[name] = changed.clone();
+    }
+    Text::read(bytes::Bytes::from(value.to_string()), &FROM_AGENT).unwrap().parse().unwrap()
+}
+
+async fn journal(entries: Vec<Entry>) -> (tempfile::TempDir, Head) {
+    let temp = tempfile::tempdir().unwrap();
+    let journal = Journal::open(temp.path(), Options::default()).unwrap();
+    for entry in entries {
+        journal.record(entry).unwrap();
+    }
+    let head = journal.close().await.unwrap();
+    (temp, head)
+}
+
+async fn three() -> tempfile::TempDir {
+    let refused = json!({"user_id": "support", "outcome": "refused", "aborted_reason": "forbidden_by_rule"});
+    let observed = json!({"tool": "crm__read", "would_refuse": "budget_exceeded"});
+    journal(vec![entry(1, &json!({})), entry(2, &refused), entry(3, &observed)]).await.0
+}
+
+/// The numbers of the records that `list` with `words` gives.
+fn listed(data: &Path, words: &[&str]) -> Vec<u64> {
+    let (code, out, err) = ledger(data, &[&["list", "--json"], words].concat());
+    assert_eq!((code, err.as_str()), (0, ""));
+    out.lines().map(|line| line.parse::<Value>().unwrap()["seq"].as_u64().unwrap()).collect()
+}
+
+// 003-65 … 003-72, 003-83: found by agent, tool, code, outcome and time.
+#[tokio::test]
+async fn list_gives_the_calls_that_fit() {
+    let data = three().await;
+    let data = data.path();
+    assert_eq!(listed(data, &[]), [1, 2, 3]);
+    assert_eq!(listed(data, &["--agent", "support"]), [2]);
+    assert_eq!(listed(data, &["--tool", "mail__send"]), [1, 2]);
+    assert_eq!(listed(data, &["--code", "forbidden_by_rule"]), [2]);
+    assert_eq!(listed(data, &["--code", "budget_exceeded"]), [3]);
+    assert_eq!(listed(data, &["--outcome", "answered"]), [1, 3]);
+    assert_eq!(listed(data, &["--since", "2026-07-28T09:02:00Z"]), [2, 3]);
+    assert_eq!(listed(data, &["--limit", "1"]), [3]);
+    assert_eq!(listed(data, &["--agent", "nobody"]), [] as [u64; 0]);
+    let (_, out, err) = ledger(data, &["list", "--limit", "2"]);
+    assert_eq!(out.lines().count(), 3, "{out}");
+    assert!(out.contains("forbidden_by_rule") && out.contains("(budget_exceeded)"), "{out}");
+    assert_eq!(err, "2 of 3 calls; --limit 0 lists all\n");
+}
+
+#[test]
+fn wrong_usage_is_refused_by_the_command_line() {
+    for words in [
+        vec!["list", "--outcome", "maybe"],
+        vec!["list", "--since", "yesterday"],
+        vec!["list", "--limit", "100001"],
+        vec!["verify", "--expect-head", "12"],
+        vec!["show"],
+        vec![],
+    ] {
+        let error = Line::try_parse_from([vec!["ledger"], words.clone()].concat()).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{words:?}");
+    }
+    for ago in ["90s", "15m", "2h", "7d", "2026-07-28T09:00:00+02:00"] {
+        assert!(since(ago).is_ok(), "{ago}");
+    }
+    assert!(since("15m").unwrap() < Clock.wall());
+    for wrong in ["", "m", "-5m", "5 m", "5é", "999999999999d"] {
+        assert!(since(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn show_takes_the_beginning_of_an_id() {
+    let data = three().await;
+    let (code, out, err) = ledger(data.path(), &["show", "0198F1A2-0002"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("\naborted_reason  forbidden_by_rule\n"), "{out}");
+    let (code, out, _) = ledger(data.path(), &["show", "0198f1a2-0002-7000-8000-00000000000a", "--json"]);
+    assert_eq!((code, &out.parse::<Value>().unwrap()["user_id"]), (0, &json!("support")));
+    let (code, out, err) = ledger(data.path(), &["show", "0198f1a2"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.starts_with("several calls fit, give more of the id: 0198f1a2-0001-"), "{err}");
+    let (code, _, err) = ledger(data.path(), &["show", "ffff\u{1b}"]);
+    assert_eq!((code, err.as_str()), (1, "no call's action id begins with ffff\\u{1b}; see `toolgate ledger list`\n"));
+}
+
+// SECURITY G2, G3.
+#[tokio::test]
+async fn verify_says_what_is_wrong() {
+    let (data, head) = journal((1..=5).map(|n| entry(n, &json!({}))).collect()).await;
+    let data = data.path();
+    let (code, out, _) = ledger(data, &["verify"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("ok: 5 records") && out.contains(&format!("\nhead {head}\n")), "{out}");
+    assert_eq!(ledger(data, &["verify", "--expect-head", &head.to_string()]).0, 0);
+    let later = Head { seq: 7, ..head };
+    let (code, out, _) = ledger(data, &["verify", "--expect-head", &later.to_string()]);
+    assert!(code == 1 && out.contains("records 6 to 7 were removed"), "{out}");
+    let segment = data.join("journal/00000000000000000001.journal");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[300] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let (code, out, _) = ledger(data, &["verify"]);
+    assert_eq!(code, 1);
+    assert!(out.starts_with("DAMAGED: 00000000000000000001.journal at byte 96, record 1: "), "{out}");
+    let (code, _, err) = ledger(data, &["list"]);
+    assert!(code == 1 && err.contains("does not match its checksum"), "{err}");
+}
+
+#[test]
+fn without_a_journal_one_line_says_so() {
+    let temp = tempfile::tempdir().unwrap();
+    for words in [["list"].as_slice(), &["show", "1"], &["verify"]] {
+        let (code, out, err) = ledger(temp.path(), words);
+        assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+        assert!(err.contains("there is no journal in"), "{err}");
+    }
+}
+
+// SECURITY G1: what an agent writes into any field is shown as text; it neither moves the cursor nor begins a line.
+#[tokio::test]
+async fn a_terminal_is_safe_from_every_field() {
+    let naughty = "a\n\r\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\u{7f}\u{202e}\u{2066}\u{2028}\u{200b}\u{feff}|\"\\b";
+    let texts = [
+        "time",
+        "action_id",
+        "request_id",
+        "trace_id",
+        "user_id",
+        "tenant_id",
+        "session",
+        "revision",
+        "tool",
+        "schema_hash",
+        "params_hash",
+        "state",
+        "event",
+        "outcome",
+        "aborted_reason",
+        "stage",
+        "decided_by",
+        "would_refuse",
+        "fault",
+        "result_hash",
+        "policy",
+    ];
+    let mut change = json!({"roles": [naughty], "actions": [naughty], "audit": {"a\u{202e}\u{200b}": naughty}});
+    for text in texts {
+        change[text] = json!(naughty);
+    }
+    // Not through the strict reader: this is what the journal would hold if that had failed.
+    let (data, _) = journal(vec![Entry { ..serde_json::from_value(change_of(&change)).unwrap() }]).await;
+    for words in [["list"].as_slice(), &["list", "--json"], &["show", "a"], &["show", "a", "--json"]] {
+        let (code, out, err) = ledger(data.path(), words);
+        assert_eq!(code, 0, "{words:?}: {err}");
+        let acts = |c: char| c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{2028}\u{200b}\u{feff}".contains(c));
+        assert!(!out.contains(acts), "{words:?}: {}", out.escape_debug());
+        let lines = if words == ["list"] {
+            2
+        } else if words == ["show", "a"] {
+            31
+        } else {
+            1
+        };
+        assert!(out.lines().count() <= lines, "{words:?}: {out}");
+        if words.contains(&"--json") {
+            assert_eq!(out.parse::<Value>().unwrap()["tool"], naughty, "the same text for programs");
+        }
+    }
+}
+
+fn change_of(change: &Value) -> Value {
+    let mut value = serde_json::to_value(entry(1, &json!({}))).unwrap();
+    for (name, changed) in change.as_object().into_iter().flatten() {
+        value[name] = changed.clone();
+    }
+    value
+}

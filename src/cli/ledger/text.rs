@@ -1,0 +1,47 @@
+//! Text from the ledger as a terminal may see it: what agents and tool servers chose stays text (SECURITY §3G, G1).
+
+use std::fmt::Write;
+
+/// Whether a terminal could do something with `letter` other than show it, or show it where it does not stand.
+fn acts(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(letter, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// `text` for people: what acts is written as `\u{…}`.
+pub(super) fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if acts(letter) {
+            out.extend(letter.escape_unicode());
+        } else {
+            out.push(letter);
+        }
+    }
+    out
+}
+
+/// JSON `text` for programs, and for people who look on: what acts is written as JSON escapes. That is the same JSON,
+/// since such letters stand in strings only.
+pub(super) fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if acts(letter) {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(letter);
+        }
+    }
+    out
+}
+
+/// The entry `text` as one line of JSON that begins with the record's number.
+pub(super) fn line(seq: u64, text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let rest = text.strip_prefix('{').unwrap_or(&text);
+    json(&format!("{{\"seq\":{seq},{rest}"))
+}

@@ -1,0 +1,78 @@
+//! What can go wrong with the journal, said so that an operator knows what to do.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why the journal could not be opened, written or read.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Too many entries wait to be written; this one was not taken.
+    #[error("the journal's queue is full: the disk is slower than the calls")]
+    Full,
+    /// The journal was closed.
+    #[error("the journal is closed")]
+    Closed,
+    /// Writing failed once; nothing is written any more until a restart.
+    #[error("the journal can't be written any more: {0}; restart toolgate when the cause is gone")]
+    Poisoned(Arc<str>),
+    /// Another process writes to this data directory.
+    #[error("{} is in use by process {}; stop it, or use another data directory", .data.display(), .pid.as_deref().unwrap_or("(unknown)"))]
+    Locked {
+        /// The data directory.
+        data: PathBuf,
+        /// The process id the lock file names.
+        pid: Option<String>,
+    },
+    /// There is no journal.
+    #[error("there is no journal in {}; is it the data directory of a toolgate that has run?", .0.display())]
+    NoJournal(PathBuf),
+    /// The journal is not as it was written.
+    #[error("{0}")]
+    Damaged(Problem),
+    /// A record that stands as it was written makes no sense.
+    #[error("record {seq} can't be read, perhaps a newer toolgate wrote it: {why}")]
+    Unreadable {
+        /// The record.
+        seq: u64,
+        /// Why, without its text.
+        why: String,
+    },
+    /// The operating system refused.
+    #[error("can't {what} {}: {source}", .path.display())]
+    Io {
+        /// What was tried, as a verb.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// The reason.
+        source: Arc<io::Error>,
+    },
+}
+
+impl Error {
+    /// Wraps what the operating system said to `what` with `path`.
+    pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { what, path: path.to_owned(), source: Arc::new(source) }
+    }
+}
+
+/// The first place where the journal is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The segment's file name.
+    pub segment: String,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// The first record in doubt.
+    pub seq: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}, record {}: {}", self.segment, self.offset, self.seq, self.what)
+    }
+}

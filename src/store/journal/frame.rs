@@ -1,0 +1,243 @@
+//! A batch on disk. Numbers are little-endian.
+//!
+//! ```text
+//!  0  length    u32  bytes of the payload, never 0
+//!  4  crc       u32  CRC32C of the payload
+//!  8  first     u64  number of its first record
+//! 16  count     u32  records
+//! 20  flags     u32  0
+//! 24  epoch     u64  which run wrote it
+//! 32  synced    u64  the last record known to be synced when it was written
+//! 40  previous  32   hash over the frame before it
+//! 72  crc       u32  CRC32C of the 72 bytes above
+//! 76  payload        records: kind u8, length u32, bytes
+//!     end       u8   0xA5
+//! ```
+//!
+//! A write that stopped half-way leaves a prefix and then nothing or zeros: the first record's kind or the end is missing.
+//! Anything else that does not fit was changed afterwards. `synced` tells, for a bad frame with good ones after it,
+//! whether it had been whole once.
+
+use super::chain::{Hash, Head, hash};
+use bytes::Bytes;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes before the payload.
+pub(super) const HEADER: usize = 76;
+/// Bytes before a record's own bytes.
+pub(super) const RECORD: usize = 5;
+/// The last byte of a frame.
+const END: u8 = 0xA5;
+/// No batch is larger: what a reader allocates for one is bounded.
+pub(super) const MAX_PAYLOAD: usize = 4 << 20;
+
+/// A record that holds an entry as JSON.
+pub(super) const CALL: u8 = 1;
+
+/// Part of `bytes` as an array; zeros where they end too early.
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    if let Some(part) = bytes.get(at..at + N) {
+        out.copy_from_slice(part);
+    }
+    out
+}
+
+/// The header of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) length: u32,
+    crc: u32,
+    pub(super) first: u64,
+    pub(super) count: u32,
+    pub(super) epoch: u64,
+    pub(super) synced: u64,
+    previous: Hash,
+}
+
+impl Header {
+    fn encode(&self) -> [u8; HEADER] {
+        let mut out = [0; HEADER];
+        out[..4].copy_from_slice(&self.length.to_le_bytes());
+        out[4..8].copy_from_slice(&self.crc.to_le_bytes());
+        out[8..16].copy_from_slice(&self.first.to_le_bytes());
+        out[16..20].copy_from_slice(&self.count.to_le_bytes());
+        out[24..32].copy_from_slice(&self.epoch.to_le_bytes());
+        out[32..40].copy_from_slice(&self.synced.to_le_bytes());
+        out[40..72].copy_from_slice(&self.previous);
+        let crc = crc32c::crc32c(&out[..72]);
+        out[72..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// The header in `bytes`, when its CRC fits and its numbers are possible.
+    pub(super) fn decode(bytes: &[u8; HEADER]) -> Result<Self, &'static str> {
+        if u32::from_le_bytes(array(bytes, 72)) != crc32c::crc32c(&bytes[..72]) {
+            return Err("the batch's header does not match its checksum");
+        }
+        let header = Self {
+            length: u32::from_le_bytes(array(bytes, 0)),
+            crc: u32::from_le_bytes(array(bytes, 4)),
+            first: u64::from_le_bytes(array(bytes, 8)),
+            count: u32::from_le_bytes(array(bytes, 16)),
+            epoch: u64::from_le_bytes(array(bytes, 24)),
+            synced: u64::from_le_bytes(array(bytes, 32)),
+            previous: array(bytes, 40),
+        };
+        if u32::from_le_bytes(array(bytes, 20)) != 0 {
+            return Err("the batch has flags this toolgate does not know; a newer one wrote it");
+        }
+        if header.length as usize > MAX_PAYLOAD || header.length == 0 || header.count == 0 {
+            return Err("the batch has an impossible size");
+        }
+        Ok(header)
+    }
+}
+
+/// A batch being put together; its memory is used again.
+pub(super) struct Frame {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+impl Frame {
+    pub(super) fn new() -> Self {
+        Self { bytes: vec![0; HEADER], count: 0 }
+    }
+
+    /// Bytes of the records so far.
+    pub(super) fn payload(&self) -> usize {
+        self.bytes.len() - HEADER
+    }
+
+    /// Adds a record of `kind`, whose bytes `write` appends.
+    pub(super) fn push(&mut self, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[kind, 0, 0, 0, 0]);
+        write(&mut self.bytes);
+        let length = u32::try_from(self.bytes.len() - start - RECORD).unwrap_or(u32::MAX);
+        self.bytes[start + 1..start + RECORD].copy_from_slice(&length.to_le_bytes());
+        self.count += 1;
+    }
+
+    /// Completes the batch as the one after `head`; gives the frame and the head after it.
+    pub(super) fn seal(&mut self, head: Head, epoch: u64, synced: u64) -> (&[u8], Head) {
+        let header = Header {
+            length: u32::try_from(self.payload()).unwrap_or(u32::MAX),
+            crc: crc32c::crc32c(&self.bytes[HEADER..]),
+            first: head.seq + 1,
+            count: self.count,
+            epoch,
+            synced,
+            previous: head.hash,
+        };
+        self.bytes[..HEADER].copy_from_slice(&header.encode());
+        self.bytes.push(END);
+        (&self.bytes, Head { seq: head.seq + u64::from(self.count), hash: hash(&self.bytes) })
+    }
+
+    /// Begins the next batch.
+    pub(super) fn clear(&mut self) {
+        self.bytes.truncate(HEADER);
+        // One unusually large batch must not hold its memory for ever.
+        self.bytes.shrink_to(2 << 20);
+        self.count = 0;
+    }
+}
+
+/// A batch that was read.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) header: Header,
+    pub(super) payload: Bytes,
+    /// Bytes of the frame.
+    pub(super) size: u64,
+    /// The head after it.
+    pub(super) head: Head,
+}
+
+/// What stands at some place of a segment.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A whole batch that follows on what precedes it.
+    Whole(Batch),
+    /// Nothing yet.
+    Nothing,
+    /// The beginning of a batch.
+    Partial,
+    /// Neither.
+    Bad(&'static str),
+}
+
+/// Reads up to `out.len()` bytes; gives how many there were.
+pub(super) fn read_up_to(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut got = 0;
+    while got < out.len() {
+        match file.read_at(&mut out[got..], at + got as u64) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+/// Looks for the batch after `head` at byte `at` of `file`.
+pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<Found> {
+    // One byte more: the first record's kind, which is never 0, shows that the header was written to its end.
+    let mut begin = [0; HEADER + 1];
+    let got = read_up_to(file, &mut begin, at)?;
+    if begin[..got].iter().all(|byte| *byte == 0) {
+        return Ok(Found::Nothing);
+    }
+    let raw: [u8; HEADER] = array(&begin, 0);
+    let header = match Header::decode(&raw) {
+        Ok(header) => header,
+        Err(_) if begin[HEADER] == 0 => return Ok(Found::Partial),
+        Err(what) => return Ok(Found::Bad(what)),
+    };
+    let length = header.length as usize;
+    let mut frame = vec![0; HEADER + length + 1];
+    frame[..HEADER].copy_from_slice(&raw);
+    read_up_to(file, &mut frame[HEADER..], at + HEADER as u64)?;
+    match frame.last() {
+        Some(&END) => {}
+        Some(0) => return Ok(Found::Partial),
+        _ => return Ok(Found::Bad("the batch does not end where it should")),
+    }
+    if crc32c::crc32c(&frame[HEADER..HEADER + length]) != header.crc {
+        return Ok(Found::Bad("the batch does not match its checksum"));
+    }
+    if header.first != head.seq + 1 {
+        return Ok(Found::Bad("the batch's records don't follow on the ones before"));
+    }
+    if header.previous != head.hash {
+        return Ok(Found::Bad("the batch is not chained to the one before it: something was changed or exchanged"));
+    }
+    if records(&frame[HEADER..HEADER + length]) != Some(header.count) {
+        return Ok(Found::Bad("the batch does not hold the records it should"));
+    }
+    let head = Head { seq: head.seq + u64::from(header.count), hash: hash(&frame) };
+    let size = frame.len() as u64;
+    let payload = Bytes::from(frame).slice(HEADER..HEADER + length);
+    Ok(Found::Whole(Batch { header, payload, size, head }))
+}
+
+/// How many records `payload` holds, when it holds nothing else.
+fn records(mut payload: &[u8]) -> Option<u32> {
+    let mut count = 0;
+    while !payload.is_empty() {
+        payload = payload.get(record_size(payload)?..)?;
+        count += 1;
+    }
+    Some(count)
+}
+
+/// Bytes of the record `payload` begins with, its kind and length included.
+pub(super) fn record_size(payload: &[u8]) -> Option<usize> {
+    let length = u32::from_le_bytes(payload.get(1..RECORD)?.try_into().ok()?);
+    (payload.first() != Some(&0)).then_some(RECORD + length as usize)
+}

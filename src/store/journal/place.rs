@@ -1,0 +1,126 @@
+//! The data directory: made durably, claimed by one process, opened in a new epoch each time.
+
+use super::error::Error;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A data directory this process may write to, until this is dropped.
+pub(super) struct Place {
+    data: PathBuf,
+    /// Where the segments lie.
+    pub(super) dir: PathBuf,
+    _lock: File,
+}
+
+/// Where the segments of the data directory `data` lie.
+pub(super) fn journal_dir(data: &Path) -> PathBuf {
+    data.join("journal")
+}
+
+impl Place {
+    /// Makes `data` and the journal's directory where they don't exist, and takes the lock.
+    pub(super) fn claim(data: &Path) -> Result<Self, Error> {
+        make_dir(data).map_err(|source| Error::io("make the data directory", data, source))?;
+        let lock = lock(data)?;
+        let dir = journal_dir(data);
+        make_dir(&dir).map_err(|source| Error::io("make the journal directory", &dir, source))?;
+        narrow(&dir).map_err(|source| Error::io("take away others' access to", &dir, source))?;
+        Ok(Self { data: data.to_owned(), dir, _lock: lock })
+    }
+
+    /// Counts the epoch up, durably. `seen` is the highest the journal itself names, so that the epoch never goes back
+    /// when its file is lost.
+    pub(super) fn next_epoch(&self, seen: u64) -> Result<u64, Error> {
+        let path = self.data.join("epoch");
+        let kept = match std::fs::read_to_string(&path) {
+            Ok(text) => text.trim().parse().unwrap_or_else(|_| {
+                tracing::warn!(path = %path.display(), "the epoch is unreadable; it goes on from the journal's");
+                0
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(Error::io("read the epoch", &path, error)),
+        };
+        let next = seen.max(kept).saturating_add(1);
+        replace(&self.data, &path, &format!("{next}\n"))
+            .map_err(|source| Error::io("write the epoch", &path, source))?;
+        Ok(next)
+    }
+}
+
+/// Makes `dir`, for us alone, so that it is either there for good or not at all.
+fn make_dir(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let parent = match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(parent)?;
+    let mut new = dir.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    match DirBuilder::new().mode(0o700).create(&new) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    sync_dir(&new)?;
+    match std::fs::rename(&new, dir) {
+        // Another process was quicker; the lock decides between us.
+        Err(_) if dir.is_dir() => {}
+        done => done?,
+    }
+    sync_dir(parent)
+}
+
+fn narrow(dir: &Path) -> io::Result<()> {
+    if std::fs::metadata(dir)?.permissions().mode() & 0o077 != 0 {
+        tracing::warn!(dir = %dir.display(), "others could read the journal; its directory is now for its owner only");
+        std::fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Makes what was created or renamed in `dir` durable.
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    sync_dir(dir)
+}
+
+fn lock(data: &Path) -> Result<File, Error> {
+    let path = data.join("lock");
+    let failed = |source: io::Error| Error::io("lock", &path, source);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(&path)
+        .map_err(failed)?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut pid = String::new();
+            // Only a hint: without it the refusal is the same.
+            let _ = (&mut file).take(20).read_to_string(&mut pid);
+            let pid = Some(pid.trim().to_owned()).filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
+            return Err(Error::Locked { data: data.to_owned(), pid: pid.filter(|pid| !pid.is_empty()) });
+        }
+        Err(error) => return Err(failed(error.into())),
+    }
+    file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
+    writeln!(file, "{}", std::process::id()).map_err(failed)?;
+    Ok(file)
+}

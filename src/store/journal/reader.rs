@@ -1,0 +1,89 @@
+//! Reads the journal's records in order, one batch in memory at a time.
+
+use super::error::Error;
+use super::frame::{self, Batch};
+use super::walk::{Step, Walk};
+use crate::mcp::json::{FROM_SERVER, Limits, Text};
+use crate::model::entry::Entry;
+use bytes::Bytes;
+use std::path::Path;
+
+/// What may stand in a record. We wrote it, but whoever can write to the file could have written it since.
+const LIMITS: Limits = Limits { bytes: frame::MAX_PAYLOAD, ..FROM_SERVER };
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its number, from 1.
+    pub seq: u64,
+    /// What it holds; 1 is an entry.
+    pub kind: u8,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+impl Record {
+    /// The entry as the JSON it was written as; none when the record is of another kind.
+    pub fn text(&self) -> Result<Option<Text>, Error> {
+        if self.kind != frame::CALL {
+            return Ok(None);
+        }
+        Text::read(self.bytes.clone(), &LIMITS).map(Some).map_err(|error| self.unreadable(&error.to_string()))
+    }
+
+    /// The entry; none when the record is of another kind.
+    pub fn entry(&self) -> Result<Option<Entry>, Error> {
+        let Some(text) = self.text()? else { return Ok(None) };
+        text.parse().map(Some).map_err(|error| self.unreadable(&error.to_string()))
+    }
+
+    fn unreadable(&self, why: &str) -> Error {
+        Error::Unreadable { seq: self.seq, why: why.to_owned() }
+    }
+}
+
+/// A reader at some place of the journal. Takes no lock. `next` gives `None` at the last whole batch, and goes on when
+/// more has been written since. After an error it stays where it is.
+pub struct Reader {
+    walk: Walk,
+    rest: Bytes,
+    seq: u64,
+}
+
+impl Reader {
+    /// Begins with the oldest record of the data directory `data`.
+    pub fn open(data: &Path) -> Result<Self, Error> {
+        Ok(Self { walk: Walk::begin(data)?, rest: Bytes::new(), seq: 0 })
+    }
+
+    fn take(&mut self) -> Option<Record> {
+        let size = frame::record_size(&self.rest).filter(|size| *size <= self.rest.len())?;
+        let record = self.rest.split_to(size);
+        let seq = self.seq;
+        self.seq += 1;
+        Some(Record { seq, kind: record[0], bytes: record.slice(frame::RECORD..) })
+    }
+
+    fn load(&mut self, batch: &Batch) {
+        self.seq = batch.header.first;
+        self.rest = batch.payload.clone();
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(record) = self.take() {
+                return Some(Ok(record));
+            }
+            match self.walk.step() {
+                Ok(Step::Batch(batch)) => self.load(&batch),
+                Ok(Step::Segment(_)) => {}
+                Ok(Step::End { .. }) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}

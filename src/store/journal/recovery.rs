@@ -1,0 +1,114 @@
+//! What a writer finds at its start: the end of the newest segment, and perhaps a batch that was not finished.
+
+use super::chain::Head;
+use super::error::{Error, Problem};
+use super::frame::{self, Found};
+use super::place::Place;
+use super::segment;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Where the journal goes on.
+pub(super) struct Recovered {
+    /// The highest epoch the newest segment names.
+    pub(super) epoch: u64,
+    /// The newest segment; none in a new journal.
+    pub(super) tail: Option<Tail>,
+}
+
+/// The newest segment.
+pub(super) struct Tail {
+    pub(super) file: File,
+    pub(super) number: u64,
+    /// Where the next batch goes.
+    pub(super) offset: u64,
+    pub(super) head: Head,
+}
+
+/// Finds the end of the journal, and cuts what follows it.
+pub(super) fn recover(place: &Place) -> Result<Recovered, Error> {
+    let listed = segment::list(&place.dir).map_err(|source| Error::io("read", &place.dir, source))?;
+    let Some(first) = listed.last() else {
+        return Ok(Recovered { epoch: 0, tail: None });
+    };
+    let path = place.dir.join(segment::name(*first));
+    let failed = |source| Error::io("read", &path, source);
+    let file = segment::open(&path, true).map_err(failed)?;
+    let header = segment::read_header(&file).map_err(failed)?.map_err(|what| damaged(*first, 0, *first, what))?;
+    if header.first != *first {
+        return Err(damaged(*first, 0, *first, "the segment's name and header differ"));
+    }
+    let mut end = End { head: header.head(), offset: segment::HEADER, epoch: header.epoch };
+    let last = loop {
+        match frame::read(&file, end.offset, &end.head).map_err(failed)? {
+            Found::Whole(batch) => {
+                end.offset += batch.size;
+                end.head = batch.head;
+                end.epoch = end.epoch.max(batch.header.epoch);
+            }
+            last @ (Found::Nothing | Found::Partial | Found::Bad(_)) => break last,
+        }
+    };
+    if let Some(rest) = rest(&file, end.offset).map_err(failed)? {
+        if was_synced(&rest, &end.head) {
+            let what = match last {
+                Found::Bad(what) => what,
+                Found::Whole(_) | Found::Nothing | Found::Partial => "a batch is missing",
+            };
+            return Err(damaged(*first, end.offset, end.head.seq + 1, what));
+        }
+        keep(&path, &rest, end.offset).map_err(|source| Error::io("keep what is cut from", &path, source))?;
+        tracing::warn!(segment = %path.display(), offset = end.offset, bytes = rest.len(), head = %end.head,
+            "the last batch was not finished and is cut off; nobody was told it was written");
+    }
+    file.set_len(end.offset).and_then(|()| file.sync_all()).map_err(|source| Error::io("cut", &path, source))?;
+    let tail = Tail { file, number: header.number, offset: end.offset, head: end.head };
+    Ok(Recovered { epoch: end.epoch, tail: Some(tail) })
+}
+
+struct End {
+    head: Head,
+    offset: u64,
+    epoch: u64,
+}
+
+fn damaged(first: u64, offset: u64, seq: u64, what: &str) -> Error {
+    let what = format!(
+        "{what}. This is no torn write: what follows shows that it was whole once. toolgate does not write to a damaged \
+         journal; look with `toolgate ledger verify`, then move the journal directory away to begin a new one"
+    );
+    Error::Damaged(Problem { segment: segment::name(first), offset, seq, what })
+}
+
+/// What follows `offset` up to the last byte that is not reserved space; none when nothing does.
+fn rest(file: &File, offset: u64) -> io::Result<Option<Vec<u8>>> {
+    // A segment is bounded, and only what a crash left behind its end is read here.
+    let length = file.metadata()?.len().saturating_sub(offset);
+    let mut rest = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+    let got = frame::read_up_to(file, &mut rest, offset)?;
+    rest.truncate(got);
+    let used = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    rest.truncate(used);
+    Ok((used > 0).then_some(rest))
+}
+
+/// Whether a later batch says that the record after `head` was synced. Batches between two syncs may reach the disk in
+/// any order, so that a whole one after a torn one proves nothing by itself.
+fn was_synced(rest: &[u8], head: &Head) -> bool {
+    rest.windows(frame::HEADER).skip(1).any(|window| {
+        let raw: [u8; frame::HEADER] = frame::array(window, 0);
+        let first = u64::from_le_bytes(frame::array(window, 8));
+        let near = first > head.seq && first - head.seq <= rest.len() as u64;
+        near && frame::Header::decode(&raw).is_ok_and(|header| header.synced > head.seq)
+    })
+}
+
+/// Keeps what is cut, beside the segment: should it be wanted after all, it is there.
+fn keep(path: &Path, rest: &[u8], offset: u64) -> io::Result<()> {
+    let cut: PathBuf = path.with_extension(format!("cut-{offset}"));
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(cut)?;
+    file.write_all(rest)?;
+    file.sync_all()
+}

@@ -1,0 +1,133 @@
+//! Segments: the files a journal consists of, named by their first record. Numbers are little-endian.
+//!
+//! ```text
+//!  0  magic    8    "TGJOURNL"
+//!  8  version  u32  1
+//! 12  hashing  u32  1: SHA-256 without a key
+//! 16  number   u64  segments counted from 1
+//! 24  first    u64  number of its first record
+//! 32  epoch    u64  which run began it
+//! 40  chain    32   hash over the last frame of the segment before; random in the first, so that no two journals
+//!                   have the same chain
+//! 72  zeros    20
+//! 92  crc      u32  CRC32C of the 92 bytes above
+//! 96  batches
+//! ```
+
+use super::chain::{Hash, Head, hash};
+use super::frame::array;
+use super::place;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Bytes before the first batch.
+pub(super) const HEADER: u64 = 96;
+const MAGIC: [u8; 8] = *b"TGJOURNL";
+const VERSION: u32 = 1;
+const SHA256: u32 = 1;
+
+/// The header of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) number: u64,
+    pub(super) first: u64,
+    pub(super) epoch: u64,
+    pub(super) chain: Hash,
+}
+
+impl Header {
+    /// The header of the segment after `number`, which ended at `head`.
+    pub(super) fn after(number: u64, head: Head, epoch: u64) -> Self {
+        Self { number: number + 1, first: head.seq + 1, epoch, chain: head.hash }
+    }
+
+    fn encode(&self) -> [u8; 96] {
+        let mut out = [0; 96];
+        out[..8].copy_from_slice(&MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&SHA256.to_le_bytes());
+        out[16..24].copy_from_slice(&self.number.to_le_bytes());
+        out[24..32].copy_from_slice(&self.first.to_le_bytes());
+        out[32..40].copy_from_slice(&self.epoch.to_le_bytes());
+        out[40..72].copy_from_slice(&self.chain);
+        let crc = crc32c::crc32c(&out[..92]);
+        out[92..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8; 96]) -> Result<Self, &'static str> {
+        if array(bytes, 0) != MAGIC {
+            return Err("this is not a segment of a toolgate journal");
+        }
+        if u32::from_le_bytes(array(bytes, 92)) != crc32c::crc32c(&bytes[..92]) {
+            return Err("the segment's header does not match its checksum");
+        }
+        if u32::from_le_bytes(array(bytes, 8)) != VERSION || u32::from_le_bytes(array(bytes, 12)) != SHA256 {
+            return Err("a newer toolgate wrote this segment; read it with that one");
+        }
+        Ok(Self {
+            number: u64::from_le_bytes(array(bytes, 16)),
+            first: u64::from_le_bytes(array(bytes, 24)),
+            epoch: u64::from_le_bytes(array(bytes, 32)),
+            chain: array(bytes, 40),
+        })
+    }
+
+    /// The head after this header, before the segment's first batch: the chain runs through headers too.
+    pub(super) fn head(&self) -> Head {
+        Head { seq: self.first.saturating_sub(1), hash: hash(&self.encode()) }
+    }
+}
+
+/// The name of the segment whose first record is `first`.
+pub(super) fn name(first: u64) -> String {
+    format!("{first:020}.journal")
+}
+
+/// The first records of all segments in `dir`, in order.
+pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for item in std::fs::read_dir(dir)? {
+        let item = item?;
+        let first = item.file_name().to_str().and_then(|name| name.strip_suffix(".journal")?.parse().ok());
+        found.extend(first.filter(|first| item.file_name().to_str() == Some(&name(*first))));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Reads the header of `file`.
+pub(super) fn read_header(file: &File) -> io::Result<Result<Header, &'static str>> {
+    let mut raw = [0; 96];
+    match file.read_exact_at(&mut raw, 0) {
+        Ok(()) => Ok(Header::decode(&raw)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Err("the segment has no whole header")),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a segment; never follows a link, and never waits on something that is not a file.
+pub(super) fn open(path: &Path, write: bool) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file =
+        std::fs::OpenOptions::new().read(true).write(write).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("this is not a regular file"));
+    }
+    Ok(file)
+}
+
+/// Makes the segment that begins with `header` in `dir`. Once it has its name, it is whole and durable.
+pub(super) fn create(dir: &Path, header: &Header) -> io::Result<File> {
+    let path = dir.join(name(header.first));
+    let new = path.with_extension("new");
+    let mut file =
+        std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&header.encode())?;
+    file.sync_all()?;
+    std::fs::rename(&new, &path)?;
+    place::sync_dir(dir)?;
+    Ok(file)
+}

@@ -1,0 +1,209 @@
+//! The way through a journal, batch by batch and segment by segment, checking everything on the way. Takes no lock and
+//! goes on where it ended, so it can follow a running writer.
+
+use super::chain::{Head, short};
+use super::error::{Error, Problem};
+use super::frame::{self, Batch, Found};
+use super::{place, segment};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a place that looks wrong is looked at, in case it is being written.
+const LOOKS: u32 = 6;
+/// How long between two looks.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// One step of the way.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// A segment begins.
+    Segment(segment::Header),
+    /// A batch.
+    Batch(Batch),
+    /// The end, for now; `unfinished` when a batch was begun there.
+    End { unfinished: bool },
+}
+
+/// A way through the journal, up to some batch.
+pub(super) struct Walk {
+    dir: PathBuf,
+    at: Option<At>,
+    /// Where the journal stands after the last step.
+    pub(super) head: Head,
+}
+
+struct At {
+    file: File,
+    path: PathBuf,
+    number: u64,
+    first: u64,
+    offset: u64,
+}
+
+/// What a look at the end of the way has shown.
+enum Look {
+    Step(Step),
+    Wrong(Problem),
+}
+
+#[cfg(not(test))]
+fn pause() {
+    std::thread::sleep(PAUSE);
+}
+
+#[cfg(test)]
+fn pause() {
+    if PAUSES.get() {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    static PAUSES: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
+}
+
+/// Runs `check` on journals nobody writes to: looking again shows the same.
+#[cfg(test)]
+pub(super) fn without_pauses<T>(check: impl FnOnce() -> T) -> T {
+    PAUSES.set(false);
+    let checked = check();
+    PAUSES.set(true);
+    checked
+}
+
+impl Walk {
+    /// Begins at the oldest segment of the data directory `data`.
+    pub(super) fn begin(data: &Path) -> Result<Self, Error> {
+        let dir = place::journal_dir(data);
+        let mut walk = Self { dir, at: None, head: Head { seq: 0, hash: [0; 32] } };
+        match walk.segments()?.first() {
+            Some(first) => walk.head.seq = first.saturating_sub(1),
+            None => return Err(Error::NoJournal(data.to_owned())),
+        }
+        Ok(walk)
+    }
+
+    fn segments(&self) -> Result<Vec<u64>, Error> {
+        segment::list(&self.dir).map_err(|source| {
+            if source.kind() == std::io::ErrorKind::NotFound {
+                return Error::NoJournal(self.dir.clone());
+            }
+            Error::io("read the journal directory", &self.dir, source)
+        })
+    }
+
+    /// The name of the segment the way is in, and how far.
+    pub(super) fn position(&self) -> (String, u64) {
+        match &self.at {
+            Some(at) => (segment::name(at.first), at.offset),
+            None => (segment::name(self.head.seq + 1), 0),
+        }
+    }
+
+    /// Bytes from here to the end of the segment.
+    pub(super) fn remaining(&self) -> u64 {
+        let length = self.at.as_ref().and_then(|at| at.file.metadata().ok()).map_or(0, |about| about.len());
+        length.saturating_sub(self.position().1)
+    }
+
+    fn wrong(&self, what: impl Into<String>) -> Problem {
+        let (segment, offset) = self.position();
+        Problem { segment, offset, seq: self.head.seq + 1, what: what.into() }
+    }
+
+    /// Goes on by a batch, or into the next segment. [`Error::Damaged`] stays at the same place.
+    pub(super) fn step(&mut self) -> Result<Step, Error> {
+        let mut looks = 1;
+        loop {
+            match self.look()? {
+                Look::Step(step) => return Ok(step),
+                Look::Wrong(problem) if looks >= LOOKS => return Err(Error::Damaged(problem)),
+                Look::Wrong(_) => pause(),
+            }
+            looks += 1;
+        }
+    }
+
+    fn look(&mut self) -> Result<Look, Error> {
+        let Some(at) = &mut self.at else { return self.enter() };
+        let found = frame::read(&at.file, at.offset, &self.head);
+        match found.map_err(|source| Error::io("read", &at.path, source))? {
+            Found::Whole(batch) => {
+                at.offset += batch.size;
+                self.head = batch.head;
+                Ok(Look::Step(Step::Batch(batch)))
+            }
+            Found::Bad(what) => Ok(Look::Wrong(self.wrong(what))),
+            Found::Partial => self.end(true),
+            Found::Nothing => self.end(false),
+        }
+    }
+
+    /// No whole batch stands here: the journal's end, a segment's end, or something is missing.
+    fn end(&mut self, unfinished: bool) -> Result<Look, Error> {
+        let Some(at) = &self.at else { return self.enter() };
+        let next = self.segments()?.into_iter().find(|first| *first > at.first);
+        match next {
+            None if unfinished || self.only_zeros()? => Ok(Look::Step(Step::End { unfinished })),
+            None => Ok(Look::Wrong(self.wrong("there is something after the last batch that is none"))),
+            Some(next) if next != self.head.seq + 1 => {
+                let what = format!("the next segment begins with record {next}; what is before it is missing");
+                Ok(Look::Wrong(self.wrong(what)))
+            }
+            Some(_) if self.remaining() > 0 => {
+                Ok(Look::Wrong(self.wrong("there is something after the last batch of a closed segment")))
+            }
+            Some(_) => self.enter(),
+        }
+    }
+
+    /// Opens the segment that begins after the head.
+    fn enter(&mut self) -> Result<Look, Error> {
+        let path = self.dir.join(segment::name(self.head.seq + 1));
+        let file = segment::open(&path, false).map_err(|source| Error::io("read", &path, source))?;
+        let read = segment::read_header(&file).map_err(|source| Error::io("read", &path, source))?;
+        let wrong = |what: String| {
+            let segment = segment::name(self.head.seq + 1);
+            Ok(Look::Wrong(Problem { segment, offset: 0, seq: self.head.seq + 1, what }))
+        };
+        let header = match read {
+            Ok(header) => header,
+            Err(what) => return wrong(what.to_owned()),
+        };
+        if header.first != self.head.seq + 1 {
+            return wrong(format!("the segment's name and header differ: it begins with record {}", header.first));
+        }
+        if let Some(at) = &self.at {
+            if header.number != at.number + 1 {
+                return wrong(format!("segment {} follows on segment {}", header.number, at.number));
+            }
+            if header.chain != self.head.hash {
+                let (is, should) = (short(&header.chain), short(&self.head.hash));
+                return wrong(format!("the segment follows on hash {is}…, the one before it ends with {should}…"));
+            }
+        }
+        self.head = header.head();
+        self.at = Some(At { file, path, number: header.number, first: header.first, offset: segment::HEADER });
+        Ok(Look::Step(Step::Segment(header)))
+    }
+
+    /// Whether nothing but reserved space is left of the segment.
+    fn only_zeros(&self) -> Result<bool, Error> {
+        let Some(at) = &self.at else { return Ok(true) };
+        let mut buffer = vec![0; 64 << 10];
+        let mut offset = at.offset;
+        loop {
+            let got = frame::read_up_to(&at.file, &mut buffer, offset)
+                .map_err(|source| Error::io("read", &at.path, source))?;
+            if got == 0 {
+                return Ok(true);
+            }
+            if buffer[..got].iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            offset += got as u64;
+        }
+    }
+}
