@@ -1,1 +1,8 @@
-//! Floor 1.
+//! Floor 1: the schemas of tools. What a tool server declares is judged before it is compiled, compiled once, and kept
+//! beside the tool; what cannot be judged quarantines the tool instead of letting everything through.
+
+pub mod preflight;
+pub mod validate;
+
+pub use preflight::Quarantine;
+pub use validate::{Schema, Violation, schema_hash};
