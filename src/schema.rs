@@ -1,1 +1,13 @@
-//! Floor 1.
+//! Floor 1: the schemas of tools. What a tool server declares is judged before it is compiled, compiled once, and kept
+//! beside the tool; what cannot be judged quarantines the tool instead of letting everything through.
+
+mod explain;
+mod names;
+mod pattern;
+pub mod preflight;
+mod survey;
+pub mod validate;
+
+pub use names::Names;
+pub use preflight::Quarantine;
+pub use validate::{Schema, Violation, schema_hash};

@@ -1,0 +1,75 @@
+//! Refuses a call whose arguments break the tool's schema or the contract's.
+//!
+//! Before permission and rules, so that these read arguments of a known shape. The server's schema comes first: it is what
+//! the agent was shown.
+
+use super::Section;
+use super::evidence::Checked;
+use crate::model::diagnostic::Problems;
+use crate::model::refusal::Refusal;
+use crate::schema::{Schema, Violation};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+mod overlay;
+
+/// A JSON Schema (draft 2020-12), laid over the tool server's own: a call must satisfy both.
+#[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Settings(pub Map<String, Value>);
+
+/// As run. The default lays nothing over the server's schema.
+#[derive(Debug, Default)]
+pub struct Rule {
+    overlay: Option<Schema>,
+}
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Rule;
+    const NAME: &'static str = "arguments";
+
+    fn compile(self, problems: &mut Problems) -> Rule {
+        let written = Value::Object(self.0);
+        // A typo leaves the schema without the constraint, so it must not compile.
+        if !overlay::spelt(&written, problems) {
+            return Rule::default();
+        }
+        match Schema::compile_contract(&written) {
+            Ok(schema) => Rule { overlay: Some(schema) },
+            Err(reason) => {
+                problems.error(reason.to_string(), "write a JSON Schema of draft 2020-12 that describes the arguments");
+                Rule::default()
+            }
+        }
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Judges `arguments` by the server's schema, then by the contract's.
+    pub fn check(&self, server: &Schema, arguments: &Value) -> Result<Checked, Refusal> {
+        for schema in std::iter::once(server).chain(&self.overlay) {
+            schema.accepts(arguments).map_err(refusal)?;
+        }
+        Ok(Checked::mint())
+    }
+
+    /// Warns where the overlay means what the server's schema does not say; for `check`, when that schema is known.
+    pub fn check_against(&self, server: &Schema, problems: &mut Problems) {
+        if let Some(overlay) = &self.overlay {
+            overlay::compare(overlay.source(), server, problems);
+        }
+    }
+}
+
+/// The refusal of a violation.
+pub(super) fn refusal(violation: Violation) -> Refusal {
+    Refusal::SchemaInvalid { pointer: violation.pointer, expected: violation.expected }
+}
+
+#[cfg(test)]
+mod tests;

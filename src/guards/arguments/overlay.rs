@@ -1,0 +1,165 @@
+//! Judges the text of a contract's schema: keywords that don't exist, and names that the tool server doesn't know.
+
+use crate::model::diagnostic::Problems;
+use crate::schema::Schema;
+use serde_json::{Map, Value};
+
+/// Keywords with data, one schema, a list of schemas, schemas by name: what draft 2020-12 knows, and draft-07 besides.
+const DATA: &[&str] = &[
+    "$schema",
+    "$id",
+    "$ref",
+    "$anchor",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "$comment",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "type",
+    "enum",
+    "const",
+    "multipleOf",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "format",
+    "contentEncoding",
+    "contentMediaType",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "maxContains",
+    "minContains",
+    "maxProperties",
+    "minProperties",
+    "required",
+    "dependentRequired",
+];
+const ONE: &[&str] = &[
+    "not",
+    "if",
+    "then",
+    "else",
+    "items",
+    "additionalItems",
+    "contains",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+];
+const LIST: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
+const NAMED: &[&str] = &["properties", "patternProperties", "dependentSchemas", "$defs", "definitions", "dependencies"];
+
+/// Nested schemas that are looked at; the compiler refuses deeper ones by itself.
+const MAX_DEPTH: usize = 32;
+
+/// Whether every keyword of `schema` exists. Notes each that doesn't.
+pub(super) fn spelt(schema: &Value, problems: &mut Problems) -> bool {
+    spelt_to(schema, problems, MAX_DEPTH)
+}
+
+fn spelt_to(schema: &Value, problems: &mut Problems, depth: usize) -> bool {
+    let Value::Object(members) = schema else { return true };
+    if depth == 0 {
+        return true;
+    }
+    let mut fine = true;
+    for (keyword, value) in members {
+        fine &= problems.under(keyword, |problems| keyword_spelt(keyword, value, problems, depth - 1));
+    }
+    fine
+}
+
+fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: usize) -> bool {
+    match value {
+        _ if DATA.contains(&keyword) => true,
+        Value::Array(schemas) if LIST.contains(&keyword) || keyword == "items" => {
+            let mut fine = true;
+            for (index, schema) in schemas.iter().enumerate() {
+                fine &= problems.under(index.to_string(), |problems| spelt_to(schema, problems, depth));
+            }
+            fine
+        }
+        Value::Object(schemas) if NAMED.contains(&keyword) => {
+            let mut fine = true;
+            for (name, schema) in schemas {
+                fine &= problems.under(name, |problems| spelt_to(schema, problems, depth));
+            }
+            fine
+        }
+        _ if ONE.contains(&keyword) => spelt_to(value, problems, depth),
+        // A wrong kind of value: the compiler says so.
+        _ if LIST.contains(&keyword) || NAMED.contains(&keyword) => true,
+        _ => {
+            let nearest = nearest(keyword);
+            problems.error(
+                format!("`{}` is not a keyword of JSON Schema", keyword.escape_debug()),
+                nearest.map_or_else(
+                    || "a property is described under `properties`".to_owned(),
+                    |nearest| format!("did you mean `{nearest}`?"),
+                ),
+            );
+            false
+        }
+    }
+}
+
+fn nearest(keyword: &str) -> Option<&'static str> {
+    let all = [DATA, ONE, LIST, NAMED].into_iter().flatten().copied();
+    let near = all.map(|known| (distance(keyword, known), known)).min()?;
+    (near.0 <= 1 + keyword.len() / 4).then_some(near.1)
+}
+
+/// Letters to insert, delete or replace; letters in another case count nothing.
+fn distance(from: &str, to: &str) -> usize {
+    let (from, to) = (from.to_lowercase(), to.to_lowercase());
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (index, letter) in from.chars().take(64).enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], index + 1);
+        for (column, other) in to.chars().enumerate() {
+            let change = corner + usize::from(letter != other);
+            corner = row[column + 1];
+            row[column + 1] = change.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// Warns where `overlay` names a property that `server` does not declare.
+pub(super) fn compare(overlay: &Value, server: &Schema, problems: &mut Problems) {
+    if let Value::Object(members) = overlay {
+        compare_at(members, server, &mut Vec::new(), problems);
+    }
+}
+
+fn compare_at(overlay: &Map<String, Value>, server: &Schema, path: &mut Vec<String>, problems: &mut Problems) {
+    let Some(properties) = overlay.get("properties").and_then(Value::as_object) else { return };
+    problems.under("properties", |problems| {
+        for (name, schema) in properties {
+            problems.under(name, |problems| {
+                if let (true, false) = server.names().declares(path, name) {
+                    problems.warning(
+                        format!("the tool's input schema has no property `{}`", name.escape_debug()),
+                        "compare the spelling with the tool's listing",
+                    );
+                }
+                if let Value::Object(members) = schema {
+                    path.push(name.clone());
+                    compare_at(members, server, path, problems);
+                    path.pop();
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,34 @@
+//! What one guard leaves for the next: a step that was skipped leaves nothing, so the call that forgets it doesn't compile.
+
+/// The arguments passed the server's schema and the contract's. Left by `arguments`.
+#[must_use]
+#[derive(Debug)]
+pub struct Checked(());
+
+impl Checked {
+    pub(super) fn mint() -> Self {
+        Self(())
+    }
+}
+
+/// The caller may call this tool with these arguments. Left by `permission`.
+#[must_use]
+#[derive(Debug)]
+pub struct Permit(());
+
+impl Permit {
+    pub(super) fn mint(_: &Checked) -> Self {
+        Self(())
+    }
+}
+
+/// No rule of the contract is true for this call. Left by `rules`.
+#[must_use]
+#[derive(Debug)]
+pub struct Ruled(());
+
+impl Ruled {
+    pub(super) fn mint(_: &Permit) -> Self {
+        Self(())
+    }
+}

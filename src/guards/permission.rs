@@ -1,0 +1,120 @@
+//! Refuses a call that its caller may not make: role, then tenant, then resource.
+//!
+//! After arguments, so that the pointers lead to values of a known shape; before rules, so that who may not call at all
+//! learns nothing about the contract's values.
+
+use super::Section;
+use super::evidence::{Checked, Permit};
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::refusal::Refusal;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+mod reach;
+
+use reach::Pattern;
+
+/// Who may call the tool, and on what.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The caller needs one of these; empty: none.
+    pub roles: Vec<String>,
+    /// JSON pointer to the argument that must equal the caller's tenant.
+    pub tenant: Option<String>,
+    /// The argument that names what the call works on.
+    pub resource: Option<Resource>,
+}
+
+/// Which resources are within the caller's reach.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Resource {
+    /// JSON pointer to the argument: text, or a list of texts that must all be within reach.
+    pub pointer: String,
+    /// Patterns of which one must match: `*` stands for any text, `{tenant}` and `{agent}` for the caller's.
+    pub allow: Vec<String>,
+}
+
+/// As run. The default allows everybody.
+#[derive(Debug, Default)]
+pub struct Rule {
+    roles: Vec<String>,
+    tenant: Option<String>,
+    resource: Option<(String, Vec<Pattern>)>,
+}
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Rule;
+    const NAME: &'static str = "permission";
+
+    fn compile(self, problems: &mut Problems) -> Rule {
+        let Self { roles, tenant, resource } = self;
+        if roles.iter().any(String::is_empty) {
+            problems.under("roles", |problems| problems.error("a role without a name", "remove it or name the role"));
+        }
+        if let Some(tenant) = &tenant {
+            problems.under("tenant", |problems| pointer(tenant, problems));
+        }
+        let resource = resource.map(|resource| problems.under("resource", |problems| compile(resource, problems)));
+        Rule { roles, tenant, resource }
+    }
+}
+
+fn compile(resource: Resource, problems: &mut Problems) -> (String, Vec<Pattern>) {
+    let Resource { pointer: place, allow } = resource;
+    problems.under("pointer", |problems| pointer(&place, problems));
+    let patterns = problems.under("allow", |problems| {
+        if allow.is_empty() {
+            problems.error("no pattern, so that no call is ever allowed", "list the resources, such as `{tenant}/*`");
+        }
+        let compile = |(index, pattern): (usize, &String)| {
+            problems.under(index.to_string(), |problems| Pattern::compile(pattern, problems))
+        };
+        allow.iter().enumerate().filter_map(compile).collect()
+    });
+    (place, patterns)
+}
+
+fn pointer(pointer: &str, problems: &mut Problems) {
+    let escaped = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    if !pointer.starts_with('/') || !escaped {
+        problems.error("not a JSON pointer to an argument", "write `/` and the argument's name, such as `/tenant_id`");
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Judges who calls, and on what.
+    pub fn allow(&self, caller: &Caller, arguments: &Value, checked: &Checked) -> Result<Permit, Refusal> {
+        if !self.roles.is_empty() && !self.roles.iter().any(|role| caller.roles.contains(role)) {
+            return Err(Refusal::RbacDenied { needed: self.roles.clone() });
+        }
+        if let Some(pointer) = &self.tenant {
+            let named = arguments.pointer(pointer).and_then(Value::as_str);
+            if named.is_none() || named != caller.tenant.as_ref().map(|tenant| tenant.as_str()) {
+                return Err(Refusal::TenantMismatch { pointer: pointer.clone() });
+            }
+        }
+        if let Some((pointer, patterns)) = &self.resource {
+            let within = |text: &str| patterns.iter().any(|pattern| pattern.matches(text, caller));
+            let allowed = match arguments.pointer(pointer) {
+                Some(Value::String(text)) => within(text),
+                Some(Value::Array(all)) => !all.is_empty() && all.iter().all(|one| one.as_str().is_some_and(within)),
+                Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
+            };
+            if !allowed {
+                return Err(Refusal::ResourceDenied { pointer: pointer.clone() });
+            }
+        }
+        Ok(Permit::mint(checked))
+    }
+}
+
+#[cfg(test)]
+mod tests;

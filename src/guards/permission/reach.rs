@@ -1,0 +1,98 @@
+//! Patterns for resources: text, `*` for any text, and the caller's own names.
+
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Tenant,
+    Agent,
+    Any,
+}
+
+/// One pattern. Matches the whole text.
+#[derive(Debug)]
+pub(super) struct Pattern(Vec<Part>);
+
+impl Pattern {
+    /// Reads a pattern; notes a placeholder that doesn't exist.
+    pub(super) fn compile(pattern: &str, problems: &mut Problems) -> Option<Self> {
+        let mut parts = Vec::new();
+        let mut rest = pattern;
+        while let Some(at) = rest.find(['*', '{', '}']) {
+            let (text, special) = rest.split_at(at);
+            if !text.is_empty() {
+                parts.push(Part::Text(text.to_owned()));
+            }
+            let (part, length) = match special {
+                _ if special.starts_with('*') => (Part::Any, 1),
+                _ if special.starts_with("{tenant}") => (Part::Tenant, "{tenant}".len()),
+                _ if special.starts_with("{agent}") => (Part::Agent, "{agent}".len()),
+                _ => {
+                    let hint = "the placeholders are `{tenant}` and `{agent}`";
+                    problems.error("a `{` or `}` that belongs to no known placeholder", hint);
+                    return None;
+                }
+            };
+            parts.push(part);
+            rest = special.get(length..).unwrap_or_default();
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        if parts.is_empty() {
+            problems.error("an empty pattern", "write a resource's name, with `*` for any text");
+            return None;
+        }
+        Some(Self(parts))
+    }
+
+    /// Whether `text` is what the pattern means for `caller`. A caller without the name that a placeholder asks for
+    /// reaches nothing.
+    pub(super) fn matches(&self, text: &str, caller: &Caller) -> bool {
+        // Between two stars stands fixed text; `*` alone matches, so what climbs out of a path must not come through it.
+        let mut pieces = vec![String::new()];
+        for part in &self.0 {
+            let fixed = match part {
+                Part::Text(text) => text.as_str(),
+                Part::Agent => caller.agent.as_str(),
+                Part::Tenant => match &caller.tenant {
+                    Some(tenant) => tenant.as_str(),
+                    None => return false,
+                },
+                Part::Any => {
+                    pieces.push(String::new());
+                    continue;
+                }
+            };
+            if let Some(last) = pieces.last_mut() {
+                last.push_str(fixed);
+            }
+        }
+        match pieces.as_slice() {
+            [whole] => text == whole,
+            [first, middle @ .., last] => !climbs(text) && wild(text, first, middle, last),
+            [] => false,
+        }
+    }
+}
+
+fn wild(text: &str, first: &str, middle: &[String], last: &str) -> bool {
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    for piece in middle {
+        match rest.find(piece.as_str()) {
+            Some(at) => rest = &rest[at + piece.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// Whether `text` may name something outside of what it begins with: `..` between separators, written plainly or as
+/// `%XX`, or a control character.
+fn climbs(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let encoded = ["%2e", "%2f", "%5c", "%25"].iter().any(|code| lower.contains(code));
+    encoded || text.chars().any(char::is_control) || text.split(['/', '\\']).any(|segment| segment.trim() == "..")
+}

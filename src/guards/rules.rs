@@ -1,0 +1,143 @@
+//! Refuses a call for which a rule of the contract is true, with that rule's own code.
+//!
+//! After permission, so that values are judged only for who may call at all. A rule that fails, or says neither true nor
+//! false, refuses like one that is true: what could not be judged is not sent.
+
+use super::Section;
+use super::arguments::refusal;
+use super::evidence::{Permit, Ruled};
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::refusal::{CODES, Refusal};
+use crate::schema::Names;
+use cel::{Context, Env, IdedExpr};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::sync::{Arc, LazyLock};
+
+mod expression;
+mod values;
+
+use expression::{Expression, Patterns, Reads, Wanted};
+
+/// The rules of a contract, in the order in which they are tried.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Settings(pub Vec<Written>);
+
+/// One rule, as written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// The code of the refusal: lower-case letters, digits and `_`, at most 64 characters.
+    pub code: String,
+    /// CEL over `arguments` and `caller`; the call is refused when it is true, and when it fails.
+    pub when: String,
+    /// What the agent reads as expected.
+    pub expected: Option<String>,
+}
+
+/// As run. The default refuses nothing.
+#[derive(Default)]
+pub struct Rule {
+    lines: Vec<Line>,
+    /// What the expressions read, so that nothing else is converted.
+    wanted: Wanted,
+    reads_caller: bool,
+    names: Names,
+    patterns: Patterns,
+}
+
+struct Line {
+    code: Arc<str>,
+    when: IdedExpr,
+    expected: String,
+}
+
+impl std::fmt::Debug for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.lines.iter().map(|line| &line.code)).finish()
+    }
+}
+
+/// The language: CEL's own functions and macros, without optional values.
+static LANGUAGE: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Rule;
+    const NAME: &'static str = "rules";
+
+    fn compile(self, problems: &mut Problems) -> Rule {
+        let (mut lines, mut reads, mut patterns) = (Vec::new(), Reads::default(), Patterns::default());
+        for (index, written) in self.0.into_iter().enumerate() {
+            let line = problems.under(index.to_string(), |problems| {
+                problems.under("code", |problems| judge_code(&written.code, problems));
+                problems.under("when", |problems| Expression::read(&written.when, problems))
+            });
+            if let Some(Expression { tree, reads: more, patterns: own }) = line {
+                reads.merge(more);
+                patterns.extend(own);
+                let default = || format!("a call that the contract's rule `{}` allows", written.code);
+                let expected = written.expected.clone().unwrap_or_else(default);
+                lines.push(Line { code: Arc::from(written.code), when: tree, expected });
+            }
+        }
+        let names = Names::on(reads.arguments.iter().map(Vec::as_slice));
+        Rule { lines, wanted: reads.wanted(), reads_caller: reads.caller, names, patterns }
+    }
+}
+
+fn judge_code(code: &str, problems: &mut Problems) {
+    let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if code.len() > 64 || !code.starts_with(|c: char| c.is_ascii_lowercase()) || !code.chars().all(letters) {
+        let hint = "start with a letter; lower-case letters, digits and `_`, at most 64";
+        problems.error("not a code", hint);
+    }
+    if CODES.iter().any(|(known, _, _)| *known == code) {
+        problems.error(format!("`{code}` is a code of toolgate's own"), "give the rule a code of its own");
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Tries the rules in order.
+    pub fn apply(&self, caller: &Caller, arguments: &Value, permit: &Permit) -> Result<Ruled, Refusal> {
+        if self.lines.is_empty() {
+            return Ok(Ruled::mint(permit));
+        }
+        self.names.judge(arguments).map_err(refusal)?;
+        let context = self.context(caller, arguments)?;
+        for line in &self.lines {
+            if !matches!(context.resolve(&line.when), Ok(cel::Value::Bool(false))) {
+                return Err(Refusal::Rule { code: line.code.clone(), expected: line.expected.clone() });
+            }
+        }
+        Ok(Ruled::mint(permit))
+    }
+
+    fn context(&self, caller: &Caller, arguments: &Value) -> Result<Context<'static, 'static>, Refusal> {
+        let mut context = Context::with_env(LANGUAGE.clone());
+        if self.reads_caller {
+            context.add_variable_from_value("caller", values::caller(caller));
+        }
+        let values = values::arguments(arguments, &self.wanted).ok_or_else(|| Refusal::SchemaInvalid {
+            pointer: String::new(),
+            expected: "at most 64 KiB in the arguments that the contract's rules read".to_owned(),
+        })?;
+        context.add_variable_from_value("arguments", values);
+        if !self.patterns.is_empty() {
+            let patterns = self.patterns.clone();
+            let matches = move |text: Arc<String>, pattern: Arc<String>| patterns.matches(&text, &pattern);
+            // The language has no `re`, so this cannot clash.
+            drop(context.add_function(expression::RE, matches));
+        }
+        Ok(context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,339 @@
+//! Reads an expression at load and refuses what would only fail, or take too long, on a call.
+//!
+//! The language has no types to check and no limit on cost, so names, functions and nesting are judged here (CRATES §6).
+
+use super::LANGUAGE;
+use crate::model::diagnostic::Problems;
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
+use cel::{IdedExpr, Program};
+use regex::{Regex, RegexBuilder};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Our function: does text match a pattern that was compiled at load?
+pub(super) const RE: &str = "re";
+/// A compiled pattern and its cache, in bytes.
+const ENGINE_BYTES: usize = 256 << 10;
+/// An expression, in bytes.
+const MAX_SOURCE: usize = 4 << 10;
+
+/// What rules know of the caller.
+const CALLER: &[&str] = &["agent", "tenant", "roles", "group", "model", "owner"];
+/// Names of types, as in `type(arguments.id) == string`.
+const TYPES: &[&str] = &["int", "uint", "double", "string", "bool", "list", "map", "bytes", "null_type", "type"];
+/// Functions that a rule may call.
+const FUNCTIONS: &[&str] = &[
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    RE,
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bool",
+    "type",
+    "dyn",
+];
+const OPERATORS: &[&str] = &[
+    operators::CONDITIONAL,
+    operators::LOGICAL_AND,
+    operators::LOGICAL_OR,
+    operators::LOGICAL_NOT,
+    operators::SUBSTRACT,
+    operators::ADD,
+    operators::MULTIPLY,
+    operators::DIVIDE,
+    operators::MODULO,
+    operators::EQUALS,
+    operators::NOT_EQUALS,
+    operators::GREATER_EQUALS,
+    operators::LESS_EQUALS,
+    operators::GREATER,
+    operators::LESS,
+    operators::NEGATE,
+    operators::INDEX,
+    operators::IN,
+    operators::NOT_STRICTLY_FALSE,
+];
+
+/// Patterns by their text.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Patterns(Arc<HashMap<String, Regex>>);
+
+/// The arguments that rules read.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// These.
+    Named(BTreeSet<String>),
+    /// All, because a rule names `arguments` as a whole.
+    All,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self::Named(BTreeSet::new())
+    }
+}
+
+/// What expressions read.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    /// Paths into the arguments.
+    pub(super) arguments: BTreeSet<Vec<String>>,
+    /// All arguments at once.
+    pub(super) all: bool,
+    /// The caller.
+    pub(super) caller: bool,
+}
+
+/// One expression, judged.
+pub(super) struct Expression {
+    pub(super) tree: IdedExpr,
+    pub(super) reads: Reads,
+    pub(super) patterns: HashMap<String, Regex>,
+}
+
+// === impl Patterns ===
+
+impl Patterns {
+    pub(super) fn extend(&mut self, more: HashMap<String, Regex>) {
+        Arc::make_mut(&mut self.0).extend(more);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `text` matches; an error for a pattern that no expression has.
+    pub(super) fn matches(&self, text: &str, pattern: &str) -> Result<bool, cel::ExecutionError> {
+        let compiled = self.0.get(pattern).ok_or_else(|| cel::ExecutionError::function_error(RE, "unknown pattern"))?;
+        Ok(compiled.is_match(text))
+    }
+}
+
+// === impl Reads ===
+
+impl Reads {
+    pub(super) fn merge(&mut self, other: Self) {
+        let Self { arguments, all, caller } = other;
+        self.arguments.extend(arguments);
+        self.all |= all;
+        self.caller |= caller;
+    }
+
+    /// The arguments to convert for a call.
+    pub(super) fn wanted(&self) -> Wanted {
+        if self.all {
+            return Wanted::All;
+        }
+        Wanted::Named(self.arguments.iter().filter_map(|path| path.first().cloned()).collect())
+    }
+}
+
+// === impl Expression ===
+
+impl Expression {
+    /// Reads and judges `source`; notes every problem with its column.
+    pub(super) fn read(source: &str, problems: &mut Problems) -> Option<Self> {
+        if source.len() > MAX_SOURCE {
+            problems.error("an expression longer than 4096 bytes", "split it into several rules");
+            return None;
+        }
+        let program = match LANGUAGE.compile(source) {
+            Ok(program) => program,
+            Err(errors) => {
+                for error in errors.errors {
+                    let place = place(error.pos.0, error.pos.1);
+                    let message = error.msg.lines().next().unwrap_or_default();
+                    problems.error(format!("{place}: {message}"), "write an expression of CEL");
+                }
+                return None;
+            }
+        };
+        let mut tree = program.expression().clone();
+        let mut judge = Judge::new(&program, problems);
+        judge.walk(&mut tree);
+        let Judge { fine, reads, patterns, .. } = judge;
+        fine.then_some(Self { tree, reads, patterns })
+    }
+}
+
+fn place(line: isize, column: isize) -> String {
+    if line <= 1 { format!("column {column}") } else { format!("line {line}, column {column}") }
+}
+
+/// One pass over the tree.
+struct Judge<'a> {
+    program: &'a Program,
+    problems: &'a mut Problems,
+    fine: bool,
+    reads: Reads,
+    patterns: HashMap<String, Regex>,
+    /// Names that comprehensions bind, innermost last.
+    bound: Vec<String>,
+    /// Comprehensions around this node's value.
+    nesting: usize,
+}
+
+impl<'a> Judge<'a> {
+    fn new(program: &'a Program, problems: &'a mut Problems) -> Self {
+        let (reads, patterns) = (Reads::default(), HashMap::new());
+        Self { program, problems, fine: true, reads, patterns, bound: Vec::new(), nesting: 0 }
+    }
+
+    fn error(&mut self, node: u64, message: &str, hint: &str) {
+        self.fine = false;
+        let source = self.program.source_info();
+        let start = source.offset_for(node).map_or(0, |(start, _)| start as usize);
+        let before: String = source.source.chars().take(start).collect();
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+        let place = place(line.cast_signed(), column.cast_signed());
+        self.problems.error(format!("{place}: {message}"), hint);
+    }
+
+    fn walk(&mut self, node: &mut IdedExpr) {
+        if let Some(path) = self.path(node) {
+            self.reads.arguments.insert(path);
+            return;
+        }
+        let id = node.id;
+        match &mut node.expr {
+            Expr::Unspecified | Expr::Literal(_) => {}
+            Expr::Ident(name) => {
+                let name = name.clone();
+                self.name(id, &name);
+            }
+            Expr::Select(select) => {
+                if self.is_free(&select.operand, "caller") && !CALLER.contains(&select.field.as_str()) {
+                    let message = format!("the caller has no `{}`", select.field);
+                    self.error(id, &message, "the caller has agent, tenant, roles, group, model and owner");
+                }
+                self.walk(&mut select.operand);
+            }
+            Expr::Call(call) => self.call(id, call),
+            Expr::Comprehension(comprehension) => self.comprehension(id, comprehension),
+            Expr::List(list) => list.elements.iter_mut().for_each(|element| self.walk(element)),
+            Expr::Map(map) => {
+                for entry in &mut map.entries {
+                    if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                        self.walk(&mut entry.key);
+                        self.walk(&mut entry.value);
+                    }
+                }
+            }
+            Expr::Struct(_) => self.error(id, "messages have no types here", "compare the fields one by one"),
+        }
+    }
+
+    fn name(&mut self, id: u64, name: &str) {
+        if self.bound.iter().any(|bound| bound == name) || TYPES.contains(&name) {
+            return;
+        }
+        match name {
+            "arguments" => self.reads.all = true,
+            "caller" => self.reads.caller = true,
+            _ => {
+                let message = format!("unknown name `{}`", name.escape_debug());
+                self.error(id, &message, "rules read `arguments` and `caller`; text stands in quotes");
+            }
+        }
+    }
+
+    /// Whether `node` is this variable of ours and not one that a comprehension binds.
+    fn is_free(&self, node: &IdedExpr, variable: &str) -> bool {
+        matches!(&node.expr, Expr::Ident(name) if name == variable) && !self.bound.iter().any(|bound| bound == variable)
+    }
+
+    /// The path of `arguments.a.b` or `arguments['a'].b`.
+    fn path(&self, node: &IdedExpr) -> Option<Vec<String>> {
+        let (operand, name) = match &node.expr {
+            Expr::Select(select) => (&*select.operand, select.field.clone()),
+            Expr::Call(CallExpr { func_name, target: None, args }) if func_name == operators::INDEX => {
+                let [operand, index] = args.as_slice() else { return None };
+                (operand, literal(index)?)
+            }
+            _ => return None,
+        };
+        let mut path = if self.is_free(operand, "arguments") { Vec::new() } else { self.path(operand)? };
+        path.push(name);
+        Some(path)
+    }
+
+    fn call(&mut self, id: u64, call: &mut CallExpr) {
+        let known = FUNCTIONS.contains(&call.func_name.as_str()) || OPERATORS.contains(&call.func_name.as_str());
+        if !known {
+            let message = format!("unknown function `{}`", call.func_name.escape_debug());
+            self.error(id, &message, "functions: size, contains, startsWith, endsWith, re, int, double, string, type");
+        }
+        if matches!(call.func_name.as_str(), "matches" | RE) {
+            self.pattern(id, call);
+        }
+        for argument in call.target.as_deref_mut().into_iter().chain(&mut call.args) {
+            self.walk(argument);
+        }
+        let cheap = OPERATORS.contains(&call.func_name.as_str()) && call.func_name != operators::IN;
+        if self.nesting > 0 && !cheap && self.reads_arguments(call) {
+            let hint = "look at the element itself, or write the test outside of all, exists, map and filter";
+            self.error(id, "looks through an argument once for each element", hint);
+        }
+    }
+
+    /// Whether an operand of `call` is an argument, or part of one.
+    fn reads_arguments(&self, call: &CallExpr) -> bool {
+        let is_argument = |node: &IdedExpr| self.path(node).is_some() || self.is_free(node, "arguments");
+        call.target.as_deref().into_iter().chain(&call.args).any(is_argument)
+    }
+
+    /// Compiles the pattern of `re(text, 'pattern')` and of `text.matches('pattern')`, which becomes the former.
+    fn pattern(&mut self, id: u64, call: &mut CallExpr) {
+        if let Some(text) = call.target.take() {
+            call.args.insert(0, *text);
+        }
+        RE.clone_into(&mut call.func_name);
+        let pattern = match call.args.as_slice() {
+            [_, pattern] => literal(pattern),
+            _ => None,
+        };
+        let Some(pattern) = pattern else {
+            self.error(id, "the pattern is not a text written here", "write `re(arguments.name, 'pattern')`");
+            return;
+        };
+        let regex = RegexBuilder::new(&pattern).size_limit(ENGINE_BYTES).dfa_size_limit(ENGINE_BYTES).build();
+        match regex {
+            Ok(regex) => drop(self.patterns.insert(pattern, regex)),
+            Err(_) => self.error(id, "not a pattern, or one that is too large", "look-around is not supported"),
+        }
+    }
+
+    fn comprehension(&mut self, id: u64, comprehension: &mut ComprehensionExpr) {
+        let ComprehensionExpr { iter_range, iter_var, iter_var2, accu_var, accu_init, loop_cond, loop_step, result } =
+            comprehension;
+        if self.nesting > 0 {
+            let hint = "one of all, exists, exists_one, map and filter inside another takes time without bound";
+            self.error(id, "a loop within a loop", hint);
+        }
+        self.walk(iter_range);
+        self.walk(accu_init);
+        let outside = self.bound.len();
+        self.bound.extend(
+            [Some(iter_var), iter_var2.as_mut(), Some(accu_var)].into_iter().flatten().map(|name| name.clone()),
+        );
+        self.nesting += 1;
+        self.walk(loop_cond);
+        self.walk(loop_step);
+        self.walk(result);
+        self.nesting -= 1;
+        self.bound.truncate(outside);
+    }
+}
+
+fn literal(node: &IdedExpr) -> Option<String> {
+    match &node.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner().to_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,122 @@
+//! The words for faults that a value has by itself, and names made safe to show.
+
+use super::{as_integer, equal};
+use serde_json::{Map, Value};
+
+/// A name from outside, in characters.
+const MAX_NAME: usize = 64;
+/// A pointer, in characters.
+const MAX_POINTER: usize = 256;
+/// Members of an enum that are listed.
+const MAX_LISTED: usize = 10;
+
+/// `text` without control characters, cut at `longest` characters.
+pub(in crate::schema) fn cut(text: &str, longest: usize) -> String {
+    let mut safe: String = text.chars().take(longest).map(|c| if is_safe(c) { c } else { '\u{fffd}' }).collect();
+    if text.chars().nth(longest).is_some() {
+        safe.push('…');
+    }
+    safe
+}
+
+/// Control characters and those that turn the reading direction could dress a name up as something else.
+fn is_safe(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '`')
+}
+
+/// A name from outside, safe to show.
+pub(in crate::schema) fn shown(name: &str) -> String {
+    cut(name, MAX_NAME)
+}
+
+/// The JSON pointer of a path, safe to show.
+pub(in crate::schema) fn pointer(path: &[String]) -> String {
+    let mut pointer = String::new();
+    for step in path {
+        pointer.push('/');
+        pointer.push_str(&shown(step).replace('~', "~0").replace('/', "~1"));
+    }
+    cut(&pointer, MAX_POINTER)
+}
+
+/// What `members` expect of `value` itself and it is not.
+pub(super) fn itself(members: &Map<String, Value>, value: &Value) -> Option<String> {
+    members.iter().find_map(|(keyword, wanted)| match keyword.as_str() {
+        "type" => kind(wanted, value),
+        "enum" => wanted.as_array().filter(|all| !all.iter().any(|one| equal(one, value))).map(|all| listed(all)),
+        "const" => (!equal(wanted, value)).then(|| format!("the value {}", cut(&wanted.to_string(), MAX_NAME))),
+        _ => match value {
+            Value::Number(number) => range(keyword, wanted, number.as_f64()?),
+            Value::String(text) => length(keyword, wanted, text.chars().count(), ("Length", "character", "characters")),
+            Value::Array(elements) => length(keyword, wanted, elements.len(), ("Items", "item", "items")),
+            Value::Object(object) => length(keyword, wanted, object.len(), ("Properties", "property", "properties")),
+            Value::Null | Value::Bool(_) => None,
+        },
+    })
+}
+
+fn kind(wanted: &Value, value: &Value) -> Option<String> {
+    let kinds: Vec<&str> = match wanted {
+        Value::String(kind) => vec![kind],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
+    };
+    let is = |kind: &str| match (kind, value) {
+        ("integer", Value::Number(number)) => as_integer(number),
+        ("number", Value::Number(_))
+        | ("string", Value::String(_))
+        | ("boolean", Value::Bool(_))
+        | ("object", Value::Object(_))
+        | ("array", Value::Array(_))
+        | ("null", Value::Null) => true,
+        _ => false,
+    };
+    let name = |kind: &&str| match *kind {
+        "integer" => "an integer",
+        "number" => "a number",
+        "string" => "a string",
+        "boolean" => "true or false",
+        "object" => "an object",
+        "array" => "an array",
+        "null" => "null",
+        _ => "another type",
+    };
+    if kinds.iter().any(|kind| is(kind)) {
+        return None;
+    }
+    Some(kinds.iter().map(name).collect::<Vec<_>>().join(" or "))
+}
+
+fn listed(all: &[Value]) -> String {
+    let words: Vec<String> = all.iter().take(MAX_LISTED).map(|one| cut(&one.to_string(), MAX_NAME)).collect();
+    let more = if all.len() > MAX_LISTED { ", …" } else { "" };
+    cut(&format!("one of {}{more}", words.join(", ")), 300)
+}
+
+fn range(keyword: &str, wanted: &Value, number: f64) -> Option<String> {
+    let limit = wanted.as_f64()?;
+    let (broken, words) = match keyword {
+        "minimum" => (number < limit, "at least"),
+        "maximum" => (number > limit, "at most"),
+        "exclusiveMinimum" => (number <= limit, "more than"),
+        "exclusiveMaximum" => (number >= limit, "less than"),
+        // Of fractions the remainder is not exact.
+        "multipleOf" => (number.fract() == 0.0 && limit.fract() == 0.0 && number % limit != 0.0, "a multiple of"),
+        _ => return None,
+    };
+    broken.then(|| format!("{words} {wanted}"))
+}
+
+fn length(keyword: &str, wanted: &Value, length: usize, unit: (&str, &str, &str)) -> Option<String> {
+    let (edge, what) = keyword.split_at_checked(3)?;
+    let limit = wanted.as_f64().filter(|_| what == unit.0)?;
+    #[expect(clippy::cast_precision_loss, reason = "a length is bounded by the message's")]
+    let length = length as f64;
+    let words = match edge {
+        "min" if length < limit => "at least",
+        "max" if length > limit => "at most",
+        _ => return None,
+    };
+    Some(format!("{words} {wanted} {}", if limit == 1.0 { unit.1 } else { unit.2 }))
+}

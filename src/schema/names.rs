@@ -1,0 +1,180 @@
+//! The names that a schema declares, to find a key that is one of them in another case.
+//!
+//! A tool written on a JSON library that ignores case reads `Path` where the contract judged `path`, so such a key is
+//! refused even where the schema is open (SECURITY §3A, A3).
+
+use super::explain;
+use super::survey::{Step, Survey};
+use super::validate::Violation;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// Pairs of a subschema and a value that one search looks at; more is refused.
+const STEPS: usize = 1_000_000;
+
+/// The declared names, place by place.
+#[derive(Debug, Default)]
+pub struct Names {
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    same: Vec<usize>,
+    inside: Vec<usize>,
+    properties: HashMap<String, usize>,
+    /// Folded name to name.
+    folded: HashMap<String, String>,
+}
+
+/// Equal for names that differ in case only: the rule of the strict reader.
+fn fold(name: &str) -> String {
+    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+impl Names {
+    pub(super) fn of(survey: &Survey<'_>) -> Self {
+        let place = |node: &super::survey::Node<'_>| {
+            let mut place = Place::default();
+            for &(step, target) in &node.steps {
+                match step {
+                    Step::Same => place.same.push(target),
+                    Step::Inside => place.inside.push(target),
+                    Step::Property(name) => {
+                        place.properties.insert(name.to_owned(), target);
+                        place.folded.insert(fold(name), name.to_owned());
+                    }
+                    Step::Aside | Step::Kept => {}
+                }
+            }
+            place
+        };
+        Self { places: survey.nodes.iter().map(place).collect() }
+    }
+
+    /// The names on these paths from the root, such as `["customer", "id"]`.
+    pub fn on<'a>(paths: impl IntoIterator<Item = &'a [String]>) -> Self {
+        let mut names = Self { places: vec![Place::default()] };
+        for path in paths {
+            let mut at = 0;
+            for name in path {
+                let next = names.places.len();
+                let found = *names.places[at].properties.entry(name.clone()).or_insert(next);
+                names.places[at].folded.insert(fold(name), name.clone());
+                if found == next {
+                    names.places.push(Place::default());
+                }
+                at = found;
+            }
+        }
+        names
+    }
+
+    /// Whether the object at `path` declares a name at all, and whether it declares `name`.
+    pub fn declares(&self, path: &[String], name: &str) -> (bool, bool) {
+        let mut places = self.widen(vec![0]);
+        for step in path {
+            places = self.widen(self.under(&places, step));
+        }
+        let any = places.iter().any(|&place| !self.places[place].properties.is_empty());
+        (any, places.iter().any(|&place| self.places[place].properties.contains_key(name)))
+    }
+
+    /// Refuses a key that is a declared name in another case.
+    pub fn judge(&self, value: &Value) -> Result<(), Violation> {
+        if self.places.iter().all(|place| place.folded.is_empty()) {
+            return Ok(());
+        }
+        let mut search = Search { names: self, left: STEPS, path: Vec::new() };
+        search.look(&self.widen(vec![0]), value)
+    }
+
+    /// `places` and all that apply to the same value.
+    fn widen(&self, mut places: Vec<usize>) -> Vec<usize> {
+        if places.iter().all(|&place| self.places[place].same.is_empty()) {
+            return places;
+        }
+        let mut seen: HashSet<usize> = places.iter().copied().collect();
+        let mut next = 0;
+        while let Some(&place) = places.get(next) {
+            places.extend(self.places[place].same.iter().filter(|&&same| seen.insert(same)));
+            next += 1;
+        }
+        places
+    }
+
+    fn under(&self, places: &[usize], key: &str) -> Vec<usize> {
+        let named: Vec<usize> =
+            places.iter().filter_map(|&place| self.places[place].properties.get(key).copied()).collect();
+        if named.is_empty() { self.inside(places) } else { named }
+    }
+
+    fn inside(&self, places: &[usize]) -> Vec<usize> {
+        places.iter().flat_map(|&place| self.places[place].inside.iter().copied()).collect()
+    }
+}
+
+struct Search<'a> {
+    names: &'a Names,
+    left: usize,
+    path: Vec<String>,
+}
+
+impl Search<'_> {
+    fn look(&mut self, places: &[usize], value: &Value) -> Result<(), Violation> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        match value {
+            Value::Object(members) => {
+                self.spend(places.len() * members.len())?;
+                members.iter().try_for_each(|(key, member)| self.member(places, key, member))
+            }
+            Value::Array(elements) => {
+                self.spend(places.len() + elements.len())?;
+                let inside = self.names.widen(self.names.inside(places));
+                elements
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, element)| is_nested(element))
+                    .try_for_each(|(index, element)| self.below(&index.to_string(), &inside, element))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+        }
+    }
+
+    fn spend(&mut self, steps: usize) -> Result<(), Violation> {
+        let expected = || Violation { pointer: String::new(), expected: "arguments with fewer values".to_owned() };
+        self.left = self.left.checked_sub(steps).ok_or_else(expected)?;
+        Ok(())
+    }
+
+    fn member(&mut self, places: &[usize], key: &str, member: &Value) -> Result<(), Violation> {
+        let declared = |place: &usize| self.names.places[*place].properties.contains_key(key);
+        if !places.iter().any(declared) {
+            let folded = fold(key);
+            let name = places.iter().find_map(|&place| self.names.places[place].folded.get(&folded));
+            if let Some(name) = name {
+                self.path.push(key.to_owned());
+                let expected = format!("the property `{}`, spelt exactly so", explain::shown(name));
+                return Err(Violation { pointer: explain::pointer(&self.path), expected });
+            }
+        }
+        if !is_nested(member) {
+            return Ok(());
+        }
+        let under = self.names.widen(self.names.under(places, key));
+        self.below(key, &under, member)
+    }
+
+    fn below(&mut self, step: &str, places: &[usize], value: &Value) -> Result<(), Violation> {
+        self.path.push(step.to_owned());
+        self.look(places, value)?;
+        self.path.pop();
+        Ok(())
+    }
+}
+
+fn is_nested(value: &Value) -> bool {
+    value.is_object() || value.is_array()
+}

@@ -1,0 +1,236 @@
+//! Walks a schema once and lays its subschemas out as a graph, so that bounds and names are read off without following
+//! a reference twice. Values under `enum`, `const`, `default` and `examples` are data: nothing in them is a keyword.
+
+use super::preflight::Quarantine;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// Subschemas in all (SECURITY §4).
+pub(super) const MAX_SUBSCHEMAS: usize = 2_000;
+/// `pattern` and `patternProperties` in all (SECURITY §4).
+const MAX_PATTERNS: usize = 64;
+/// One pattern, in bytes (SECURITY §4).
+const MAX_PATTERN_BYTES: usize = 512;
+/// Members of one `enum` (SECURITY §4).
+const MAX_ENUM: usize = 1_000;
+/// Members of one `oneOf` or `anyOf` (SECURITY §4).
+const MAX_ALTERNATIVES: usize = 64;
+/// `$dynamicRef` in all: the preserving test of the conformance suite uses one.
+const MAX_DYNAMIC: usize = 8;
+
+/// How a subschema applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step<'a> {
+    /// To the same value.
+    Same,
+    /// To the member of this name.
+    Property(&'a str),
+    /// To members or elements.
+    Inside,
+    /// To something else: names of members, decoded content.
+    Aside,
+    /// Only where a reference leads to it.
+    Kept,
+}
+
+/// One subschema.
+#[derive(Debug)]
+pub(super) struct Node<'a> {
+    pub(super) schema: &'a Value,
+    pub(super) steps: Vec<(Step<'a>, usize)>,
+    /// The node of the nearest `$id`, against which `#…` is read.
+    resource: usize,
+}
+
+/// The whole schema. Node 0 is its root.
+#[derive(Debug, Default)]
+pub(super) struct Survey<'a> {
+    pub(super) nodes: Vec<Node<'a>>,
+    pub(super) patterns: Vec<&'a str>,
+    pub(super) key_patterns: Vec<&'a str>,
+    /// Nodes by address, so that a reference into the schema finds the node it means.
+    by_address: HashMap<*const Value, usize>,
+    anchors: HashMap<(usize, &'a str), usize>,
+    references: Vec<(usize, &'a str)>,
+    dynamic: usize,
+}
+
+/// Where the subschemas of a keyword stand.
+enum Shape {
+    One,
+    List,
+    OneOrList,
+    Named,
+}
+
+fn shape(keyword: &str) -> Option<(Shape, Step<'static>)> {
+    Some(match keyword {
+        "not" | "if" | "then" | "else" => (Shape::One, Step::Same),
+        "allOf" | "anyOf" | "oneOf" => (Shape::List, Step::Same),
+        "dependentSchemas" | "dependencies" => (Shape::Named, Step::Same),
+        "contains" | "additionalItems" | "unevaluatedItems" | "additionalProperties" | "unevaluatedProperties" => {
+            (Shape::One, Step::Inside)
+        }
+        "items" => (Shape::OneOrList, Step::Inside),
+        "prefixItems" => (Shape::List, Step::Inside),
+        "patternProperties" => (Shape::Named, Step::Inside),
+        "properties" => (Shape::Named, Step::Property("")),
+        "propertyNames" | "contentSchema" => (Shape::One, Step::Aside),
+        "$defs" | "definitions" => (Shape::Named, Step::Kept),
+        _ => return None,
+    })
+}
+
+impl<'a> Survey<'a> {
+    /// Walks `schema`. Its depth must be bounded already.
+    pub(super) fn of(schema: &'a Value) -> Result<Self, Quarantine> {
+        let mut survey = Self::default();
+        survey.visit(schema, 0)?;
+        while let Some((from, reference)) = survey.references.pop() {
+            let target = survey.resolve(from, reference)?;
+            survey.nodes[from].steps.push((Step::Same, target));
+        }
+        Ok(survey)
+    }
+
+    fn visit(&mut self, schema: &'a Value, resource: usize) -> Result<usize, Quarantine> {
+        if let Some(&known) = self.by_address.get(&std::ptr::from_ref(schema)) {
+            return Ok(known);
+        }
+        let index = self.nodes.len();
+        if index >= MAX_SUBSCHEMAS {
+            return Err(Quarantine::TooManySubschemas);
+        }
+        self.by_address.insert(std::ptr::from_ref(schema), index);
+        self.nodes.push(Node { schema, steps: Vec::new(), resource });
+        if let Value::Object(members) = schema {
+            self.identify(members, index, resource)?;
+            let resource = self.nodes[index].resource;
+            for (keyword, value) in members {
+                self.bounds(keyword, value)?;
+                self.reference(keyword, value, index)?;
+                if let Some((shape, step)) = shape(keyword) {
+                    self.descend(index, shape, step, value, resource)?;
+                }
+            }
+        }
+        Ok(index)
+    }
+
+    /// Notes `$id`, `$anchor` and a dialect of its own.
+    fn identify(&mut self, members: &'a Map<String, Value>, index: usize, resource: usize) -> Result<(), Quarantine> {
+        let text = |keyword: &str| members.get(keyword).and_then(Value::as_str);
+        if index > 0
+            && members.contains_key("$schema")
+            && super::preflight::dialect(self.nodes[index].schema) != super::preflight::dialect(self.nodes[0].schema)
+        {
+            return Err(Quarantine::UnknownDialect);
+        }
+        let mut resource = resource;
+        if let Some(id) = text("$id") {
+            match id.strip_prefix('#') {
+                Some(name) => drop(self.anchors.insert((resource, name), index)),
+                None => resource = index,
+            }
+        }
+        self.nodes[index].resource = resource;
+        for name in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(text) {
+            self.anchors.insert((resource, name), index);
+        }
+        Ok(())
+    }
+
+    fn bounds(&mut self, keyword: &str, value: &'a Value) -> Result<(), Quarantine> {
+        match (keyword, value) {
+            ("enum", Value::Array(members)) if members.len() > MAX_ENUM => return Err(Quarantine::EnumTooLong),
+            ("oneOf" | "anyOf", Value::Array(members)) if members.len() > MAX_ALTERNATIVES => {
+                return Err(Quarantine::TooManyAlternatives);
+            }
+            ("pattern", Value::String(pattern)) => self.patterns.push(pattern),
+            ("patternProperties", Value::Object(members)) => {
+                self.key_patterns.extend(members.keys().map(String::as_str));
+            }
+            _ => return Ok(()),
+        }
+        if self.patterns.len() + self.key_patterns.len() > MAX_PATTERNS {
+            return Err(Quarantine::TooManyPatterns);
+        }
+        let longest = self.patterns.iter().chain(&self.key_patterns).map(|pattern| pattern.len()).max();
+        if longest > Some(MAX_PATTERN_BYTES) { Err(Quarantine::PatternTooLong) } else { Ok(()) }
+    }
+
+    fn reference(&mut self, keyword: &str, value: &'a Value, index: usize) -> Result<(), Quarantine> {
+        let dynamic = matches!(keyword, "$dynamicRef" | "$recursiveRef");
+        if !dynamic && keyword != "$ref" {
+            return Ok(());
+        }
+        let Value::String(target) = value else { return Err(Quarantine::RemoteReference) };
+        if !target.starts_with('#') {
+            return Err(Quarantine::RemoteReference);
+        }
+        self.dynamic += usize::from(dynamic);
+        if self.dynamic > MAX_DYNAMIC {
+            return Err(Quarantine::TooManyDynamicReferences);
+        }
+        self.references.push((index, target));
+        Ok(())
+    }
+
+    fn descend(
+        &mut self,
+        from: usize,
+        shape: Shape,
+        step: Step<'a>,
+        value: &'a Value,
+        resource: usize,
+    ) -> Result<(), Quarantine> {
+        let mut found: Vec<(Step<'a>, &'a Value)> = Vec::new();
+        match (shape, value) {
+            (Shape::List | Shape::OneOrList, Value::Array(list)) => found.extend(list.iter().map(|item| (step, item))),
+            (Shape::One | Shape::OneOrList, _) => found.push((step, value)),
+            (Shape::Named, Value::Object(members)) => found.extend(members.iter().map(|(name, member)| match step {
+                Step::Property(_) => (Step::Property(name), member),
+                Step::Same | Step::Inside | Step::Aside | Step::Kept => (step, member),
+            })),
+            _ => {}
+        }
+        for (step, schema) in found.into_iter().filter(|(_, schema)| schema.is_object() || schema.is_boolean()) {
+            let target = self.visit(schema, resource)?;
+            self.nodes[from].steps.push((step, target));
+        }
+        Ok(())
+    }
+
+    /// The node that `#…` means, read against the nearest `$id`.
+    fn resolve(&mut self, from: usize, reference: &'a str) -> Result<usize, Quarantine> {
+        let resource = self.nodes[from].resource;
+        let fragment = reference.get(1..).unwrap_or_default();
+        if fragment.is_empty() {
+            return Ok(resource);
+        }
+        if !fragment.starts_with('/') {
+            return self.anchors.get(&(resource, fragment)).copied().ok_or(Quarantine::DanglingReference);
+        }
+        let pointer = unescape(fragment).ok_or(Quarantine::DanglingReference)?;
+        let target = self.nodes[resource].schema.pointer(&pointer).ok_or(Quarantine::DanglingReference)?;
+        if !target.is_object() && !target.is_boolean() {
+            return Err(Quarantine::DanglingReference);
+        }
+        self.visit(target, resource)
+    }
+}
+
+/// Undoes `%XX`.
+pub(super) fn unescape(fragment: &str) -> Option<String> {
+    let mut bytes = fragment.bytes();
+    let mut plain = Vec::with_capacity(fragment.len());
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(bytes.next()?).to_digit(16);
+            plain.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
+        } else {
+            plain.push(byte);
+        }
+    }
+    String::from_utf8(plain).ok()
+}

@@ -1,0 +1,133 @@
+//! Compiles a tool's schema once and judges arguments by it.
+
+use super::explain;
+use super::names::Names;
+use super::pattern::{self, Matches, Patterns};
+use super::preflight::{self, Dialect, Quarantine};
+use jsonschema::{Draft, Keyword, Retrieve, Uri, ValidationError, Validator};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// A compiled schema. Immutable: share it through an `Arc`.
+#[derive(Debug)]
+pub struct Schema {
+    source: Value,
+    validator: Validator,
+    patterns: Patterns,
+    names: Names,
+}
+
+/// Where arguments break a schema. Never holds a value of the arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// JSON pointer to the argument; empty for the arguments as a whole.
+    pub pointer: String,
+    /// What would have been right, in words that follow "expected".
+    pub expected: String,
+}
+
+/// Whether `format` decides or only describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Formats {
+    /// A tool server's: the dialects say that it only describes.
+    Describe,
+    /// A contract's: what its author wrote is meant, and an unknown format is an error.
+    Assert,
+}
+
+/// Said when the patterns of a schema would cost too much on the text of a call.
+const TOO_MUCH_TEXT: &str = "less text where the schema has patterns: 1 MiB in all, 4 KiB where a pattern looks around";
+
+impl Schema {
+    /// Compiles a tool server's schema, or says why the tool must be quarantined.
+    pub fn compile(schema: &Value) -> Result<Self, Quarantine> {
+        Self::compile_with(schema, Formats::Describe)
+    }
+
+    /// Compiles a contract's schema: `format` is asserted.
+    pub fn compile_contract(schema: &Value) -> Result<Self, Quarantine> {
+        Self::compile_with(schema, Formats::Assert)
+    }
+
+    fn compile_with(schema: &Value, formats: Formats) -> Result<Self, Quarantine> {
+        let survey = preflight::survey(schema)?;
+        let dialect = preflight::dialect(schema).ok_or(Quarantine::UnknownDialect)?;
+        let patterns = pattern::compile(&survey.patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
+        if !survey.key_patterns.iter().all(|pattern| pattern::is_linear(pattern, dialect)) {
+            return Err(Quarantine::UnusablePattern);
+        }
+        let names = Names::of(&survey);
+        let validator = build(schema, dialect, formats, &patterns)?;
+        Ok(Self { source: schema.clone(), validator, patterns, names })
+    }
+
+    /// Judges arguments.
+    pub fn accepts(&self, arguments: &Value) -> Result<(), Violation> {
+        self.names.judge(arguments)?;
+        match pattern::bounded(|| self.validator.is_valid(arguments)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(explain::explain(&self.source, &self.patterns, arguments)),
+            None => Err(Violation { pointer: String::new(), expected: TOO_MUCH_TEXT.to_owned() }),
+        }
+    }
+
+    /// The schema as its author wrote it.
+    pub fn source(&self) -> &Value {
+        &self.source
+    }
+
+    /// The names that the schema declares.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+}
+
+fn build(schema: &Value, dialect: Dialect, formats: Formats, known: &Patterns) -> Result<Validator, Quarantine> {
+    let known = known.clone();
+    // The dialect is passed on by its draft: spellings of `$schema` that we take, such as https for draft-07, are unknown to jsonschema.
+    let mut schema = schema.clone();
+    if let Some(members) = schema.as_object_mut() {
+        members.shift_remove("$schema");
+    }
+    let draft = match dialect {
+        Dialect::Draft202012 => Draft::Draft202012,
+        Dialect::Draft07 => Draft::Draft7,
+    };
+    jsonschema::options()
+        .with_draft(draft)
+        .with_retriever(Nowhere)
+        .with_pattern_options(pattern::linear())
+        .with_keyword("pattern", move |_, value, _| -> Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'_>> {
+            let pattern = value.as_str().and_then(|pattern| known.get(pattern));
+            let pattern = pattern.ok_or_else(|| ValidationError::custom("a pattern outside the survey"))?;
+            Ok(Box::new(Matches(pattern.clone())))
+        })
+        .should_validate_formats(formats == Formats::Assert)
+        .should_ignore_unknown_formats(formats == Formats::Describe)
+        .build(&schema)
+        .map_err(|error| Quarantine::Invalid { at: explain::cut(error.instance_path().as_str(), 128) })
+}
+
+/// Fetches nothing, whatever features another dependency turns on.
+struct Nowhere;
+
+impl Retrieve for Nowhere {
+    fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Err("references out of a schema are not followed".into())
+    }
+}
+
+/// SHA-256 in lower-case hex over the canonical form (RFC 8785) of `schema`.
+pub fn schema_hash(schema: &Value) -> String {
+    // Canonicalizing fails only for numbers that JSON cannot hold; such a value cannot have been read.
+    let canonical = serde_json_canonicalizer::to_vec(schema).unwrap_or_default();
+    Sha256::digest(&canonical).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        for digit in [byte >> 4, byte & 15] {
+            hex.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
+        }
+        hex
+    })
+}
+
+#[cfg(test)]
+mod tests;
