@@ -1,5 +1,6 @@
 // The scenario that each JavaScript agent runs, and the arguments it is started with. The SDK in use comes in as an adapter.
 
+import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { isDeepStrictEqual } from "node:util";
@@ -155,7 +156,8 @@ async function progress(adapter, prefix, wanted) {
 }
 
 async function cancel(adapter, prefix, wanted) {
-  const before = wanted.observed_by && await observe(adapter, prefix + wanted.observed_by);
+  const label = randomUUID();
+  const args = wanted.observed_by ? { ...wanted.arguments, label } : wanted.arguments;
   const abort = new AbortController();
   let cancelledAt;
   const onprogress = () => {
@@ -164,7 +166,7 @@ async function cancel(adapter, prefix, wanted) {
   };
   let outcome;
   try {
-    const result = await adapter.call(prefix + wanted.tool, wanted.arguments, { onprogress, signal: abort.signal });
+    const result = await adapter.call(prefix + wanted.tool, args, { onprogress, signal: abort.signal });
     throw new Error(`the call was not cancelled: ${JSON.stringify(result)}`);
   } catch (error) {
     if (cancelledAt === undefined) throw error;
@@ -173,23 +175,19 @@ async function cancel(adapter, prefix, wanted) {
   const took = performance.now() - cancelledAt;
   if (!describe(outcome).includes("the scenario cancelled the call")) throw outcome;
   if (took > CANCEL_DEADLINE_MS) throw new Error(`the cancelled call ended after ${took} ms`);
-  const observed = before ? await cancelObserved(adapter, prefix + wanted.observed_by, before) : "not observable";
+  const observed = wanted.observed_by ? await cancelObserved(adapter, prefix + wanted.observed_by, label) : "not observable";
   return `${describe(outcome)} after ${Math.round(took)} ms; at the tool server: ${observed}`;
 }
 
 // Only the tool server can say that the cancellation arrived: the agent's SDK ends the call by itself.
-async function cancelObserved(adapter, tool, before) {
+async function cancelObserved(adapter, tool, label) {
   const deadline = performance.now() + OBSERVED_DEADLINE_MS;
   for (;;) {
-    const now = await observe(adapter, tool);
-    if (now.cancelled > before.cancelled) return `cancelled, ${now.running} running`;
-    if (performance.now() > deadline) throw new Error(`the tool server still knows of no cancellation: ${JSON.stringify(now)}`);
+    const state = (await adapter.call(tool, { label }, {})).content[0].text;
+    if (state === "cancelled") return state;
+    if (performance.now() > deadline) throw new Error(`the cancelled call is still ${state} at the tool server`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
-}
-
-async function observe(adapter, tool) {
-  return JSON.parse((await adapter.call(tool, {}, {})).content[0].text);
 }
 
 async function readResource(adapter, wanted) {

@@ -11,6 +11,7 @@ import os
 import pathlib
 import sys
 import time
+import uuid
 
 import anyio
 
@@ -27,7 +28,7 @@ class StepFailed(Exception):
 def parse_arguments(words):
     parser = argparse.ArgumentParser()
     parser.add_argument("url", nargs="?", help="Streamable HTTP endpoint")
-    parser.add_argument("--stdio", nargs=argparse.REMAINDER, metavar="CMD", help="takes the rest of the line")
+    parser.add_argument("--stdio", action="store_true", help="followed by a command: takes the rest of the line")
     parser.add_argument("--server", required=True, help="everything, filesystem, billing or python")
     parser.add_argument("--era", choices=PROTOCOL_VERSIONS, default="legacy", help="where the SDK has both")
     parser.add_argument("--prefix", default="", help="what the tool names start with")
@@ -35,7 +36,10 @@ def parse_arguments(words):
     parser.add_argument("--skip", default="", metavar="STEP,STEP", help="steps to leave out")
     parser.add_argument("--header", action="append", default=[], metavar="'Name: value'", help="for every HTTP request")
     parser.add_argument("--timeout", type=float, default=60, help="bound for the whole run, in seconds")
-    options = parser.parse_args(words)
+    # The command may contain anything, `--` included, so it is kept from the parser.
+    end = words.index("--stdio") if "--stdio" in words else len(words)
+    options = parser.parse_args(words[:end])
+    options.stdio = words[end + 1 :]
     if bool(options.url) == bool(options.stdio):
         parser.error("give either a URL or --stdio CMD ARGS...")
     profiles = pathlib.Path(__file__).with_name("profiles.json").read_text().replace("{dir}", options.dir)
@@ -141,26 +145,27 @@ class _Scenario:
     async def _cancel(self):
         wanted = self.profile["cancel"]
         observer = wanted.get("observed_by")
-        before = await self._observe(observer) if observer else None
-        began_to_cancel, outcome = await self.agent.cancel_call(self.options.prefix + wanted["tool"], wanted["arguments"])
+        label = str(uuid.uuid4())
+        arguments = wanted["arguments"] | ({"label": label} if observer else {})
+        began_to_cancel, outcome = await self.agent.cancel_call(self.options.prefix + wanted["tool"], arguments)
         took = time.monotonic() - began_to_cancel
         if took > CANCEL_DEADLINE:
             raise StepFailed(f"the cancelled call ended after {took:.1f} s")
-        observed = await self._cancel_observed(observer, before) if observer else "not observable"
+        observed = await self._cancel_observed(observer, label) if observer else "not observable"
         return f"{outcome} after {took * 1000:.0f} ms; at the tool server: {observed}"
 
-    async def _cancel_observed(self, observer, before):
+    async def _cancel_observed(self, observer, label):
         """Only the tool server can say that the cancellation arrived: the agent's SDK may end the call by itself."""
         deadline = time.monotonic() + OBSERVED_DEADLINE
-        while (now := await self._observe(observer))["cancelled"] <= before["cancelled"]:
+        while (state := await self._observe(observer, label)) != "cancelled":
             if time.monotonic() > deadline:
-                raise StepFailed(f"the tool server still knows of no cancellation: {now}")
+                raise StepFailed(f"the cancelled call is still {state} at the tool server")
             await anyio.sleep(0.02)
-        return f"cancelled, {now['running']} running"
+        return state
 
-    async def _observe(self, tool):
-        result = await self.agent.call(self.options.prefix + tool, {}, None)
-        return json.loads(result["content"][0]["text"])
+    async def _observe(self, tool, label):
+        result = await self.agent.call(self.options.prefix + tool, {"label": label}, None)
+        return result["content"][0]["text"]
 
     async def _read_resource(self):
         wanted = self.profile["resource"]

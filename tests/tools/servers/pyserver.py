@@ -1,10 +1,9 @@
 """A tool server on the Python SDK 2.x, for agents of both eras: over stdio, or over HTTP with `--http PORT`.
 
-`slow_state` tells what became of the calls of `slow`, so that a test can see whether a cancellation arrived.
+`slow_state` tells what became of a call of `slow`, so that a test can see whether a cancellation arrived.
 """
 
 import argparse
-import json
 import socket
 import sys
 
@@ -14,7 +13,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 server = MCPServer("toolgate-test-python", version="1.0.0", log_level="WARNING")
-slow_calls = {"running": 0, "finished": 0, "cancelled": 0}
+slow_calls: dict[str, str] = {}
 
 
 @server.tool()
@@ -24,25 +23,24 @@ def add(a: int, b: int) -> int:
 
 
 @server.tool(structured_output=False)
-async def slow(steps: int, ms: int, context: Context) -> str:
-    """Take that many steps of that many milliseconds each, reporting each."""
-    slow_calls["running"] += 1
-    outcome = "cancelled"
+async def slow(steps: int, ms: int, context: Context, label: str = "") -> str:
+    """Take that many steps of that many milliseconds each, reporting each. The label names the call for slow_state."""
+    slow_calls[label] = "running"
     try:
         for done in range(1, steps + 1):
             await anyio.sleep(ms / 1000)
             await context.report_progress(done, steps, f"step {done} of {steps}")
-        outcome = "finished"
-        return f"{steps} steps done"
-    finally:
-        slow_calls["running"] -= 1
-        slow_calls[outcome] += 1
+    except anyio.get_cancelled_exc_class():
+        slow_calls[label] = "cancelled"
+        raise
+    slow_calls[label] = "finished"
+    return f"{steps} steps done"
 
 
 @server.tool(structured_output=False)
-def slow_state() -> str:
-    """Count the calls of slow: running, finished, cancelled."""
-    return json.dumps(slow_calls)
+def slow_state(label: str) -> str:
+    """What became of the call of slow with that label: running, finished, cancelled or unknown."""
+    return slow_calls.get(label, "unknown")
 
 
 @server.tool()
