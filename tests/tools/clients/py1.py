@@ -16,30 +16,33 @@ from steps import StepFailed, all_pages, as_json, describe, parse_arguments, run
 ANSWER_TO_CANCEL = 1.0
 
 
+@contextlib.asynccontextmanager
+async def connect(options):
+    connected = False
+    try:
+        async with contextlib.AsyncExitStack() as exits:
+            if options.url:
+                settings = httpx.AsyncClient(headers=options.headers, timeout=httpx.Timeout(30, read=300))
+                http = await exits.enter_async_context(settings)
+                transport = streamable_http_client(options.url, http_client=http)
+            else:
+                command, *args = options.stdio
+                transport = stdio_client(StdioServerParameters(command=command, args=args, env=options.env))
+            read, write, *_ = await exits.enter_async_context(transport)
+            session = await exits.enter_async_context(ClientSession(read, write))
+            version = (await session.initialize()).protocolVersion
+            connected = True
+            yield Agent(session, version)
+    except* anyio.BrokenResourceError:
+        # This SDK stumbles over a message that a stdio server sends while it is being closed.
+        if not connected:
+            raise
+
+
 class Agent:
-    def __init__(self, options):
-        self.options = options
-        self.exits = contextlib.AsyncExitStack()
-
-    async def __aenter__(self):
-        if self.options.url:
-            settings = httpx.AsyncClient(headers=self.options.headers, timeout=httpx.Timeout(30, read=300))
-            http = await self.exits.enter_async_context(settings)
-            transport = streamable_http_client(self.options.url, http_client=http)
-        else:
-            command, *args = self.options.stdio
-            transport = stdio_client(StdioServerParameters(command=command, args=args, env=self.options.env))
-        read, write, *_ = await self.exits.enter_async_context(transport)
-        self.session = await self.exits.enter_async_context(ClientSession(read, write))
-        self.version = (await self.session.initialize()).protocolVersion
-        return self
-
-    async def __aexit__(self, *error):
-        try:
-            await self.exits.aclose()
-        except* anyio.BrokenResourceError:
-            # This SDK stumbles over a message that a stdio server sends while it is being closed.
-            pass
+    def __init__(self, session, version):
+        self.session = session
+        self.version = version
 
     async def list_tools(self):
         return await all_pages(lambda cursor: self.session.list_tools(params=_page(cursor)), "tools")
@@ -96,4 +99,4 @@ def _page(cursor):
 
 
 if __name__ == "__main__":
-    run(Agent, parse_arguments(sys.argv[1:]))
+    run(connect, parse_arguments(sys.argv[1:]))

@@ -9,26 +9,24 @@ from mcp.client.streamable_http import streamable_http_client
 from steps import all_pages, as_json, cancel_by_scope, parse_arguments, run
 
 
-class Agent:
-    def __init__(self, options):
-        self.options = options
-        self.exits = contextlib.AsyncExitStack()
-
-    async def __aenter__(self):
-        if self.options.url:
-            settings = httpx2.AsyncClient(headers=self.options.headers, timeout=httpx2.Timeout(30, read=300))
-            http = await self.exits.enter_async_context(settings)
-            server = streamable_http_client(self.options.url, http_client=http)
+@contextlib.asynccontextmanager
+async def connect(options):
+    async with contextlib.AsyncExitStack() as exits:
+        if options.url:
+            settings = httpx2.AsyncClient(headers=options.headers, timeout=httpx2.Timeout(30, read=300))
+            http = await exits.enter_async_context(settings)
+            server = streamable_http_client(options.url, http_client=http)
         else:
-            command, *args = self.options.stdio
-            server = StdioServerParameters(command=command, args=args, env=self.options.env)
-        mode = "auto" if self.options.era == "modern" else "legacy"
-        self.client = await self.exits.enter_async_context(Client(server, mode=mode))
-        self.version = self.client.protocol_version
-        return self
+            command, *args = options.stdio
+            server = StdioServerParameters(command=command, args=args, env=options.env)
+        mode = "auto" if options.era == "modern" else "legacy"
+        yield Agent(await exits.enter_async_context(Client(server, mode=mode)))
 
-    async def __aexit__(self, *error):
-        await self.exits.aclose()
+
+class Agent:
+    def __init__(self, client):
+        self.client = client
+        self.version = client.protocol_version
 
     async def list_tools(self):
         return await all_pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools")
@@ -53,4 +51,4 @@ class Agent:
 
 
 if __name__ == "__main__":
-    run(Agent, parse_arguments(sys.argv[1:]))
+    run(connect, parse_arguments(sys.argv[1:]))

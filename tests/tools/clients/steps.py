@@ -1,6 +1,6 @@
 """The scenario that each Python agent runs, and the arguments it is started with. The SDK in use comes in as an adapter.
 
-An adapter is made from the arguments and is an asynchronous context manager that connects. It has `version`, `list_tools()`,
+`connect(options)` is an asynchronous context manager which gives the connected agent. That has `version`, `list_tools()`,
 `list_resources()`, `list_prompts()` (all entries), `call(name, arguments, progress)` and `cancel_call(name, arguments)`,
 `read_resource(uri)` and `get_prompt(name, arguments)`; tool results, resources and prompts come as plain JSON values.
 """
@@ -50,9 +50,9 @@ def parse_arguments(words):
     return options
 
 
-def run(adapter_type, options):
+def run(connect, options):
     """Runs the scenario and ends the process: 0 when every step went well, 1 otherwise."""
-    sys.exit(anyio.run(_Scenario(options).run, adapter_type))
+    sys.exit(anyio.run(_Scenario(options).run, connect))
 
 
 class _Scenario:
@@ -62,22 +62,44 @@ class _Scenario:
         self.agent = None
         self.failures = 0
 
-    async def run(self, adapter_type):
+    async def run(self, connect):
+        phase, began = "connect", time.monotonic()
         with anyio.move_on_after(self.options.timeout) as bound:
-            async with self._step("connect") as report:
-                self.agent = adapter_type(self.options)
-                await self.agent.__aenter__()
-                _equal("protocol version", self.agent.version, PROTOCOL_VERSIONS[self.options.era])
-                report.detail = self.agent.version
-            if self.failures == 0:
-                await self._steps()
+            try:
+                async with connect(self.options) as self.agent:
+                    # A connection that breaks may end the step under way without saying why; that comes out here.
+                    phase = "connection"
+                    await self._one("connect", self._connected, began)
+                    if self.failures == 0:
+                        await self._steps()
+                    phase, began = "close", time.monotonic()
+                self._report("close", began, "closed")
+            except Exception as error:
+                self._report(phase, began, error)
         if bound.cancelled_caught:
-            self.failures += 1
-            print(json.dumps({"step": "timeout", "ok": False, "detail": f"not done after {self.options.timeout} s"}))
+            self._report("timeout", began, StepFailed(f"not done after {self.options.timeout:g} s"))
         return 1 if self.failures else 0
 
-    def _step(self, name):
-        return _Step(self, name)
+    async def _one(self, name, body, began=None):
+        if name in self.options.skip:
+            return
+        began = began or time.monotonic()
+        try:
+            outcome = await body()
+        except Exception as error:
+            outcome = error
+        self._report(name, began, outcome)
+
+    def _report(self, name, began, outcome):
+        failed = isinstance(outcome, Exception)
+        self.failures += failed
+        detail = describe(outcome) if failed else outcome
+        took = round((time.monotonic() - began) * 1000)
+        print(json.dumps({"step": name, "ok": not failed, "detail": detail, "ms": took}), flush=True)
+
+    async def _connected(self):
+        _equal("protocol version", self.agent.version, PROTOCOL_VERSIONS[self.options.era])
+        return self.agent.version
 
     async def _steps(self):
         profile = self.profile
@@ -96,12 +118,6 @@ class _Scenario:
         if "prompt" in profile:
             await self._one("list_prompts", self._list_prompts)
             await self._one("get_prompt", self._get_prompt)
-        await self._one("close", self._close)
-
-    async def _one(self, name, body):
-        if name not in self.options.skip:
-            async with self._step(name) as report:
-                report.detail = await body()
 
     async def _list_tools(self):
         wanted = [self.options.prefix + name for name in self.profile["tools"]]
@@ -180,33 +196,6 @@ class _Scenario:
         messages = await self.agent.get_prompt(wanted["name"], wanted["arguments"])
         _equal("prompt", [message["content"]["text"] for message in messages], [wanted["text"]])
         return wanted["text"]
-
-    async def _close(self):
-        await self.agent.__aexit__(None, None, None)
-        return "closed"
-
-
-class _Step:
-    """Reports one step as a line of JSON, and keeps its failure from ending the run."""
-
-    def __init__(self, scenario, name):
-        self.scenario = scenario
-        self.name = name
-        self.detail = ""
-
-    async def __aenter__(self):
-        self.began = time.monotonic()
-        return self
-
-    async def __aexit__(self, _kind, error, _trace):
-        if error is not None:
-            if not isinstance(error, Exception):
-                return False
-            self.scenario.failures += 1
-            self.detail = describe(error)
-        report = {"step": self.name, "ok": error is None, "detail": self.detail}
-        print(json.dumps(report | {"ms": round((time.monotonic() - self.began) * 1000)}), flush=True)
-        return True
 
 
 async def cancel_by_scope(call):
