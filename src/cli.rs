@@ -1,3 +1,80 @@
-//! Floor 6: the command line, one file per verb.
+//! Floor 6: the verbs, one file each.
 
+pub mod check;
+pub mod completions;
+pub mod configured;
+pub mod doctor;
+pub mod explain;
+pub mod guard;
 pub mod ledger;
+pub mod schema;
+pub mod serve;
+pub mod stdio;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// A sidecar between AI agents and their MCP tool servers: every call is judged, sent once and recorded.
+#[derive(Debug, Parser)]
+#[command(name = "toolgate", version, about, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 fine, 1 found a problem, 2 usage.")]
+pub struct Cli {
+    /// Level of the log on standard error: error, warn, info, debug, trace, or a filter as in RUST_LOG.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub log: Option<String>,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Serve agents over HTTP.
+    Serve(serve::Args),
+    /// Wrap one stdio tool server, for an agent that launches its servers itself.
+    Stdio(stdio::Args),
+    /// Judge the configuration and the policies; all problems at once.
+    Check(check::Args),
+    /// Say which step decides a call, by which layer and rule; nothing is executed.
+    Explain(explain::Args),
+    /// Read and check the record of calls.
+    Ledger(LedgerArgs),
+    /// Print the JSON Schema of the configuration or of a policy file, for editors.
+    Schema(schema::Args),
+    /// Look at everything a running toolgate needs, and say what is missing.
+    Doctor(doctor::Args),
+    /// Print completions for a shell.
+    Completions(completions::Args),
+}
+
+/// `ledger`, and the configuration that says where it is.
+#[derive(Debug, clap::Args)]
+pub struct LedgerArgs {
+    /// The configuration whose `data` holds the ledger.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to look at.
+    #[command(flatten)]
+    pub ledger: ledger::Args,
+}
+
+/// Runs a verb; the number is the exit code.
+pub fn run(cli: Cli) -> anyhow::Result<u8> {
+    match cli.verb {
+        Verb::Serve(args) => serve::run(&args, cli.log),
+        Verb::Stdio(args) => stdio::run(&args, cli.log),
+        Verb::Check(args) => check::run(&args),
+        Verb::Explain(args) => explain::run(&args),
+        Verb::Ledger(args) => {
+            let data = match &args.ledger.data {
+                Some(data) => data.clone(),
+                None => configured::data(args.config.as_deref()),
+            };
+            ledger::run(&args.ledger, &data)
+        }
+        Verb::Schema(args) => schema::run(&args),
+        Verb::Doctor(args) => doctor::run(&args),
+        Verb::Completions(args) => completions::run(&args),
+    }
+}

@@ -1,1 +1,19 @@
-fn main() {}
+//! The program: the guard of a tool server first, because it must stay small; then the command line.
+
+use clap::Parser as _;
+use std::process::ExitCode;
+use toolgate::cli::{self, guard};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|verb| verb == guard::VERB) {
+        return guard::run(arguments);
+    }
+    match cli::run(cli::Cli::parse()) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            cli::configured::say(&format!("toolgate: {error:#}"));
+            ExitCode::from(1)
+        }
+    }
+}

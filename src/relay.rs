@@ -106,10 +106,10 @@ impl Relay {
         };
         match treatment(method, request.era) {
             Treatment::Removed => refuse("was removed in this revision"),
-            _ if policy.denies_method(method) => refuse("is denied by the configuration"),
-            Treatment::Unknown if policy.observing().is_none() && !policy.allows_method(method) => {
+            Treatment::Unknown if !policy.methods.passes(method, false, policy.mode) => {
                 refuse("is not known; an operator can allow it with `methods: { allow: […] }`")
             }
+            _ if !policy.methods.passes(method, true, policy.mode) => refuse("is denied by the configuration"),
             Treatment::Call | Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Unknown => Ok(()),
         }
     }

@@ -4,6 +4,8 @@ pub mod catalog;
 pub mod child;
 pub mod http;
 pub mod leftovers;
+pub mod lineage;
+pub mod lines;
 pub mod link;
 mod probe;
 pub mod pump;

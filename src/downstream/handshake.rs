@@ -3,6 +3,7 @@
 use super::Door;
 use super::route::Arrived;
 use super::session::{Session, Unsolicited};
+use crate::guards::Mode;
 use crate::mcp::answer::{INTERNAL, INVALID_PARAMS, UNSUPPORTED_VERSION};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
@@ -104,7 +105,7 @@ impl Door {
                     report(link.notify(message.clone()).await);
                 }
             }
-            _ if self.policy.current().observing().is_some() => {
+            _ if self.policy.current().mode == Mode::Observe => {
                 for (_, link) in session.links.open_links().await {
                     report(link.notify(message.clone()).await);
                 }

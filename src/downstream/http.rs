@@ -6,7 +6,6 @@ use super::Door;
 use super::body::{Answer, empty, error};
 use super::checks;
 use super::modern::is_modern;
-use crate::guards::identity::Credentials;
 use crate::mcp::answer::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::headers::{PROTOCOL_VERSION, SESSION};
 use crate::mcp::json::{FROM_AGENT, Text};
@@ -43,9 +42,8 @@ impl Door {
         checks::connection(self, request)?;
         let scope = self.scope(request.uri().path())?;
         let (policy, headers) = (self.policy.current(), request.headers());
-        let named = policy.identity.header().and_then(|name| checks::header(headers, name));
-        let credentials = Credentials { bearer: checks::bearer(headers), named };
-        let caller = policy.identity.identify(&credentials).map_err(|unauthorized| {
+        let identified = policy.identity.identify(checks::bearer(headers), |name| checks::single(headers, name));
+        let caller = identified.map_err(|unauthorized| {
             let mut refused = error(StatusCode::UNAUTHORIZED, INVALID_REQUEST, &unauthorized.to_string());
             refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             refused

@@ -49,7 +49,7 @@ impl Door {
                 }
                 Err(answer) => drop(outlet.try_send(Outgoing::Last(answer))),
             },
-            Treatment::List if !self.policy.current().denies_method("tools/list") => {
+            Treatment::List if self.passes("tools/list") => {
                 drop(outlet.try_send(Outgoing::Last(self.list(&arrived))));
             }
             Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
@@ -60,6 +60,11 @@ impl Door {
             }
         }
         inlet
+    }
+
+    fn passes(&self, method: &str) -> bool {
+        let policy = self.policy.current();
+        policy.methods.passes(method, true, policy.mode)
     }
 
     fn list(&self, arrived: &Arrived) -> Message {

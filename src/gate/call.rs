@@ -6,7 +6,7 @@ use super::record;
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
-use crate::guards::ToolRules;
+use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::message::Message;
@@ -44,7 +44,7 @@ impl Gate {
         let mut taken = Taken::default();
         let ending = guarded(&policy, &self, &call, tool.as_deref(), (&mut trail, &mut taken)).await;
         taken.settle();
-        let outcome = record::Outcome::of(&ending, &trail);
+        let outcome = record::outcome(&ending, &trail);
         record::record(&self, &policy, &call, (tool.as_deref(), &trail), &ending);
         let decision = Decision {
             action: call.judged.action,
@@ -70,31 +70,27 @@ async fn guarded(
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let tool = trail.check(Stage::Visible, tool.ok_or(Refusal::ToolNotAllowlisted))?;
-    let (rules, ruled) = match (judged(policy, call, tool, trail), policy.observing()) {
-        (Ok(passed), _) => passed,
-        (Err(refusal), Some(observing)) => trail.overrule(refusal, policy.observed(&tool.name), Ruled::observed(observing)),
+    let admitted = trail.check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
+    let ruled = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
+        (Ok(ruled), _) => ruled,
+        (Err(refusal), Some(observed)) => trail.overrule(refusal, observed),
         (Err(refusal), None) => return Err(refusal),
     };
+    let side_effect = admitted.rules().side_effect;
 
     // Steps 6 to 11 stand here when they exist: rewrite, repetition, idempotency, budget, approval, fence.
     // Steps 12 and 13, durable intent and secrets, come between them and the dispatch.
 
     taken.slot = Some(gate.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)?);
-    let reply = dispatch(call, tool, rules.side_effect, ruled).await;
-    trail.answered(rules.side_effect, reply)
+    let reply = dispatch(call, tool, side_effect, ruled).await;
+    trail.answered(side_effect, reply)
 }
 
-/// Steps 2 to 5.
-fn judged<'a>(
-    policy: &'a Policy,
-    call: &Call,
-    tool: &Tool,
-    trail: &mut Trail,
-) -> Result<(&'a ToolRules, Ruled), Refusal> {
-    let (caller, arguments) = (&*call.caller, &call.judged.arguments);
-    let rules = trail.check(Stage::Visible, policy.admit(caller, &tool.name))?.rules();
+/// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
+fn judged(admitted: &Admitted<'_>, call: &Call, tool: &Tool, trail: &mut Trail) -> Result<Ruled, Refusal> {
+    let (caller, arguments, rules) = (&*call.caller, &call.judged.arguments, admitted.rules());
+    trail.check(Stage::Visible, admitted.would_refuse().map_or(Ok(()), Err))?;
     let checked = trail.check(Stage::Arguments, rules.arguments.check(&tool.schema, arguments))?;
     let permit = trail.check(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
-    let ruled = trail.check(Stage::Rules, rules.rules.apply(caller, arguments, &permit))?;
-    Ok((rules, ruled))
+    trail.check(Stage::Rules, rules.rules.apply(caller, arguments, &permit))
 }

@@ -4,48 +4,24 @@ use super::Gate;
 use super::call::Call;
 use super::toolbox::Tool;
 use super::trail::Trail;
+use crate::guards::allowlist::Admitted;
 use crate::mcp::message::Message;
 use crate::model::entry::Entry;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
-use crate::telemetry::metrics::CallLabels;
+use crate::telemetry::metrics::{CallLabels, Outcome};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
-/// What became of a call, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The server answered.
-    Answered,
-    /// toolgate said no before anything was sent.
-    Refused,
-    /// Something broke, and surely or harmlessly so.
-    Failed,
-    /// Sent, and no answer came.
-    Unknown,
-}
-
-impl Outcome {
-    /// Of a call that ended like this.
-    pub fn of(ending: &Result<Message, Refusal>, trail: &Trail) -> Self {
-        match ending {
-            Ok(_) => Self::Answered,
-            Err(Refusal::OutcomeUnknown) => Self::Unknown,
-            Err(Refusal::Cancelled | Refusal::UpstreamFailed) => Self::Failed,
-            Err(_) if trail.fault.is_some() => Self::Failed,
-            Err(_) => Self::Refused,
-        }
-    }
-
-    /// The word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Unknown => "unknown",
-        }
+/// What became of a call that ended like this.
+pub fn outcome(ending: &Result<Message, Refusal>, trail: &Trail) -> Outcome {
+    match ending {
+        Ok(_) => Outcome::Answered,
+        Err(Refusal::OutcomeUnknown) => Outcome::Unknown,
+        Err(Refusal::Cancelled | Refusal::UpstreamFailed) => Outcome::Failed,
+        Err(_) if trail.fault.is_some() => Outcome::Failed,
+        Err(_) => Outcome::Refused,
     }
 }
 
@@ -67,21 +43,24 @@ pub fn record(
     (tool, trail): (Option<&Tool>, &Trail),
     ending: &Result<Message, Refusal>,
 ) {
-    let outcome = Outcome::of(ending, trail);
     let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
-    let code = ending.as_ref().err().map_or("", Refusal::code);
-    gate.metrics.call(&CallLabels {
-        server: tool.map(|tool| tool.server.settings.name.as_str()),
-        tool: tool.map(|tool| tool.definition.name.as_str()),
-        outcome: outcome.word(),
-        code,
-    });
-    gate.metrics.latency(latency);
-    if let Some(tool) = tool.filter(|_| !trail.upstream.is_zero()) {
-        gate.metrics.upstream(tool.server.settings.name.as_str(), trail.upstream);
+    let server = tool.map(|tool| &tool.server.settings.name);
+    let labels = CallLabels::new(server, tool.map(|tool| &tool.name), outcome(ending, trail));
+    let labels = match ending.as_ref().err() {
+        None => labels,
+        Some(refusal) => match (refusal.contract_code(), refusal.own_code()) {
+            (Some(code), _) => labels.with_contract_code(code),
+            (None, Some(code)) => labels.with_code(code),
+            (None, None) => labels,
+        },
+    };
+    gate.metrics.call(&labels, latency);
+    if let Some(server) = server.filter(|_| !trail.upstream.is_zero()) {
+        gate.metrics.sent();
+        gate.metrics.upstream(server, trail.upstream);
     }
     if gate.journal.record(entry(gate, policy, call, (tool, trail, latency), ending)).is_err() {
-        gate.metrics.entry_dropped();
+        gate.metrics.ledger_dropped(1);
     }
 }
 
@@ -93,7 +72,8 @@ fn entry(
     ending: &Result<Message, Refusal>,
 ) -> Entry {
     let judged = &call.judged;
-    let rules = policy.contract(&judged.tool);
+    let admitted = policy.allowlist.admit(&call.caller, &judged.tool).ok();
+    let rules = admitted.as_ref().map(Admitted::rules);
     let answered = ending.as_ref().ok().and_then(|reply| reply.body.as_ref());
     let refusal = ending.as_ref().err();
     Entry {
@@ -109,14 +89,14 @@ fn entry(
         tool: judged.tool.to_string(),
         schema_hash: tool.map(|tool| tool.hash.clone()),
         params_hash: params_hash(&judged.arguments),
-        actions: rules.map(|rules| rules.actions.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+        actions: rules.map(|rules| rules.actions.clone()).unwrap_or_default(),
         audit: rules.map(|rules| audited(&rules.audit, &judged.arguments)).unwrap_or_default(),
         state: if rules.is_some_and(|rules| !rules.side_effect) { "collect" } else { "execute" }.to_owned(),
         event: if ending.is_ok() { "exit" } else { "fail" }.to_owned(),
-        outcome: Outcome::of(ending, trail).word().to_owned(),
+        outcome: outcome(ending, trail).word().to_owned(),
         aborted_reason: refusal.map(|refusal| refusal.code().to_owned()),
         stage: trail.stage.as_str().to_owned(),
-        decided_by: refusal.and_then(|refusal| policy.decided_by(&call.caller, &judged.tool, refusal)),
+        decided_by: refusal.and_then(|refusal| decided_by(policy, call, refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
         is_error: answered.map(|result| result.get("isError").is_some_and(|flag| flag.is_true()) || ending.as_ref().is_ok_and(|reply| reply.is_error)),
@@ -126,6 +106,18 @@ fn entry(
         gate_ms: milliseconds(trail.judging),
         upstream_ms: milliseconds(trail.upstream),
         policy: policy.version.clone(),
+    }
+}
+
+/// Layer and pattern, or rule; for operators only.
+fn decided_by(policy: &Policy, call: &Call, refusal: &Refusal) -> Option<String> {
+    match refusal {
+        Refusal::ToolNotAllowlisted => {
+            let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
+            let step = steps.into_iter().find(|step| step.verdict.refuses());
+            Some(step.map_or_else(|| "no server offers the tool".to_owned(), |step| step.to_string()))
+        }
+        _ => refusal.contract_code().map(|code| format!("rule {code}")),
     }
 }
 

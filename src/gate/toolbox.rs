@@ -2,7 +2,7 @@
 //! cannot be validated is quarantined, never offered (SECURITY §4).
 
 use crate::mcp::tools::Definition;
-use crate::model::ids::ToolName;
+use crate::model::ids::{ServerName, ToolName};
 use crate::schema::validate::Schema;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
@@ -35,8 +35,8 @@ pub struct Tools {
     pub version: u64,
     /// By server in the configuration's order, then in the server's.
     pub all: Vec<Arc<Tool>>,
-    /// Tools that are not offered: name, reason for metrics, reason in words.
-    pub quarantined: Vec<(ToolName, &'static str, String)>,
+    /// Tools that are not offered: server, reason for metrics, tool and reason in words.
+    pub quarantined: Vec<(ServerName, &'static str, String)>,
     by_name: HashMap<ToolName, Arc<Tool>>,
 }
 
@@ -78,7 +78,7 @@ impl Toolbox {
             let (old, from) = (self.current.load_full(), servers.clone());
             let gathered = tokio::task::spawn_blocking(move || gather(&from, &old)).await;
             if let Ok(tools) = gathered {
-                metrics.quarantined(tools.quarantined.iter().map(|(_, reason, _)| *reason));
+                count(&tools, &servers, &metrics);
                 let differs = !same(&tools, &self.current.load());
                 self.current.store(Arc::new(tools));
                 if differs {
@@ -98,6 +98,21 @@ impl Toolbox {
     }
 }
 
+fn count(tools: &Tools, servers: &Servers, metrics: &Metrics) {
+    for server in servers.all() {
+        let name = &server.settings.name;
+        let mut reasons: Vec<(&'static str, usize)> = Vec::new();
+        for (_, reason, _) in tools.quarantined.iter().filter(|(owner, ..)| owner == name) {
+            match reasons.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, number)) => *number += 1,
+                None => reasons.push((reason, 1)),
+            }
+        }
+        metrics.quarantined(name, &reasons);
+        metrics.upstream_up(name, server.up().is_some());
+    }
+}
+
 fn same(new: &Tools, old: &Tools) -> bool {
     let key = |tool: &Arc<Tool>| (tool.name.clone(), tool.hash.clone());
     new.all.len() == old.all.len() && new.all.iter().map(key).eq(old.all.iter().map(key))
@@ -108,7 +123,8 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
     for server in servers.all() {
         let Some(up) = server.up() else { continue };
         for (name, reason, words) in &up.catalog.quarantined {
-            tools.quarantined.push((ToolName::of(&server.settings.name, name), reason, words.clone()));
+            let shown: String = name.chars().take(64).collect();
+            tools.quarantined.push((server.settings.name.clone(), *reason, format!("`{}`: {words}", shown.escape_debug())));
         }
         for definition in &up.catalog.tools {
             let name = ToolName::of(&server.settings.name, &definition.name);
@@ -119,7 +135,7 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
                 }
                 Err((reason, words)) => {
                     tracing::warn!(tool = %name, reason, words, "tool is quarantined: it is neither listed nor called");
-                    tools.quarantined.push((name, reason, words));
+                    tools.quarantined.push((server.settings.name.clone(), reason, format!("`{}`: {words}", definition.name)));
                 }
             }
         }

@@ -80,9 +80,9 @@ impl Trail {
     }
 
     /// Observe mode: notes what enforce mode would have refused with, and goes on.
-    pub fn overrule<R>(&mut self, refusal: Refusal, rules: R, evidence: Ruled) -> (R, Ruled) {
+    pub fn overrule(&mut self, refusal: Refusal, evidence: Ruled) -> Ruled {
         self.would_refuse = Some((refusal, self.stage));
-        (rules, evidence)
+        evidence
     }
 
     /// Notes the end of the upstream stage; a fault becomes the refusal that the agent reads.

@@ -1,5 +1,7 @@
 //! What one guard leaves for the next: a step that was skipped leaves nothing, so the call that forgets it doesn't compile.
 
+use super::Mode;
+
 /// The arguments passed the server's schema and the contract's. Left by `arguments`.
 #[must_use]
 #[derive(Debug)]
@@ -28,6 +30,11 @@ impl Permit {
 pub struct Ruled(());
 
 impl Ruled {
+    /// Observe mode goes on without proof, and only observe mode can.
+    pub fn observed(mode: Mode) -> Option<Self> {
+        (mode == Mode::Observe).then_some(Self(()))
+    }
+
     pub(super) fn mint(_: &Permit) -> Self {
         Self(())
     }

@@ -130,6 +130,30 @@ impl Refusal {
         }
     }
 
+    /// The code of a contract's rule; none for toolgate's own.
+    pub fn contract_code(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Rule { code, .. } => Some(code),
+            Self::ToolNotAllowlisted
+            | Self::SchemaInvalid { .. }
+            | Self::RbacDenied { .. }
+            | Self::TenantMismatch { .. }
+            | Self::ResourceDenied { .. }
+            | Self::UpstreamUnavailable
+            | Self::OutcomeUnknown
+            | Self::UpstreamFailed
+            | Self::Cancelled
+            | Self::Overloaded
+            | Self::StoreUnavailable => None,
+        }
+    }
+
+    /// toolgate's own code, as listed in [`CODES`]; none for a contract's.
+    pub fn own_code(&self) -> Option<&'static str> {
+        let code = self.contract_code().is_none().then(|| self.code())?;
+        CODES.iter().map(|(known, ..)| *known).find(|known| *known == code)
+    }
+
     /// JSON pointer to the argument at fault.
     pub fn pointer(&self) -> Option<&str> {
         match self {

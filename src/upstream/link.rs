@@ -3,7 +3,7 @@
 
 use super::Inbound;
 use super::Inbox;
-use super::child::Process;
+use super::child::{GRACE, Process};
 use super::http::{Endpoint, HttpExchange, Wire};
 use super::stdio::Conversation;
 use crate::mcp::headers::SESSION;
@@ -169,7 +169,7 @@ impl Link {
         match &self.carrier {
             Carrier::Http { .. } => self.ended.cancelled().await,
             Carrier::Child { conversation, .. } => tokio::select! {
-                () = conversation.closed() => {}
+                _ = conversation.closed() => {}
                 () = self.ended.cancelled() => {}
             },
         }
@@ -188,7 +188,7 @@ impl Link {
                 conversation.close();
                 let process = process.lock().await.take();
                 if let Some(process) = process {
-                    process.stop().await;
+                    process.shutdown(GRACE).await;
                 }
             }
         }
@@ -221,7 +221,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if let Source::Lines { conversation, id, open: true, .. } = &self.source {
-            conversation.forget(*id);
+            let _ = conversation.forget(*id);
         }
     }
 }

@@ -112,7 +112,8 @@ async fn open_legacy_in_time(settings: &Settings, around: &Surroundings) -> Resu
         "capabilities": {},
         "clientInfo": own_info(),
     });
-    let opening = open_legacy(settings, around, &Text::of(&params));
+    let params = Text::of(&params);
+    let opening = open_legacy(settings, around, &params);
     let opened = tokio::time::timeout(settings.start_timeout, opening).await;
     opened.map_err(|_| Fault::after_sending("the tool server did not answer `initialize` in time"))?
 }
@@ -139,8 +140,11 @@ type Started = (Arc<Conversation>, Process, mpsc::Receiver<Message>);
 
 fn start(command: &child::Command, around: &Surroundings) -> Result<Started, Fault> {
     let mut process = Process::spawn(command, &around.guard, &around.leftovers)?;
-    let (conversation, unsolicited) = Conversation::start(&mut process)?;
-    Ok((conversation, process, unsolicited))
+    let Some((stdin, stdout)) = process.take_pipes() else {
+        return Err(Fault::unsent(format!("server `{}` has no standard input and output", command.name)));
+    };
+    let (conversation, unsolicited) = Conversation::start(&command.name, stdout, stdin, process.ending());
+    Ok((Arc::new(conversation), process, unsolicited))
 }
 
 type Discovered = (Arc<Link>, mpsc::Receiver<Message>, Text);

@@ -27,7 +27,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
 
 /// A server as configured.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Settings {
     /// Its name.
     pub name: ServerName,
@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 /// How a server is reached.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Transport {
     /// Streamable HTTP.
     Http {

@@ -1,0 +1,244 @@
+//! Floor 6: builds all parts from the configuration, starts them in order, and stops them in the reverse one.
+
+use crate::admin;
+use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
+use crate::config::{Config, Transport as Configured};
+use crate::downstream::{Door, accept, session::Sessions};
+use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox};
+use crate::model::clock::Clock;
+use crate::policy::live::Live;
+use crate::relay::Relay;
+use crate::store::journal::{Journal, Options};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::tasks;
+use crate::upstream::child::Command;
+use crate::upstream::http::connections;
+use crate::upstream::leftovers::Leftovers;
+use crate::upstream::links::Links;
+use crate::upstream::server::{Settings, State, Surroundings, Transport};
+use crate::upstream::servers::Servers;
+use anyhow::Context as _;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long calls in flight may take to end when the process is asked to.
+const FAREWELL: Duration = Duration::from_secs(30);
+/// How often unused sessions are looked for.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// A running toolgate.
+pub struct App {
+    /// Where agents come in.
+    pub door: Arc<Door>,
+    journal: Arc<Journal>,
+    stop: CancellationToken,
+    servers_running: TaskTracker,
+}
+
+impl App {
+    /// Builds everything and connects the tool servers.
+    pub fn start(config: &Config, policy: Arc<Live>) -> anyhow::Result<Self> {
+        let data = &config.data;
+        let journal = Arc::new(Journal::open(data, Options::default())?);
+        let leftovers = Leftovers::open(Some(data)).context("the data directory cannot be used for notes on tool servers")?;
+        let swept = leftovers.sweep().context("tool servers that an earlier toolgate left behind cannot be looked for")?;
+        tracing::debug!(?swept, "looked for tool servers that an earlier toolgate left behind");
+        let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
+        let connections = connections().map_err(anyhow::Error::msg)?;
+        let around = Surroundings { connections, guard, leftovers: Arc::new(leftovers) };
+        let settings = config.servers.values().map(settings).collect::<anyhow::Result<Vec<_>>>()?;
+        let servers = Arc::new(Servers::new(settings, &around));
+        let metrics = Arc::new(Metrics::new());
+        let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
+        let tools = Arc::new(Toolbox::default());
+        let gate = Arc::new(Gate {
+            policy: policy.clone(),
+            tools: tools.clone(),
+            journal: journal.clone(),
+            metrics: metrics.clone(),
+            clock: Clock,
+            listings: Listings::default(),
+            slots: Arc::new(Semaphore::new(IN_FLIGHT)),
+        });
+        let changed = either_changed(&tools, &policy, &stop);
+        let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
+        tools.start(&servers, &metrics, &stop);
+        servers.start(&servers_running, &stop);
+        let door = Arc::new(Door {
+            gate,
+            relay,
+            policy: policy.clone(),
+            links: Arc::new(Links::shared(servers.clone())),
+            servers,
+            sessions: Sessions::default(),
+            metrics,
+            clock: Clock,
+            running: TaskTracker::new(),
+            hosts: admin::hosts(config.listen, &config.allowed_hosts),
+            origins: config.allowed_origins.clone(),
+        });
+        Ok(Self { door, journal, stop, servers_running })
+    }
+
+    /// Serves agents and operators on the two listeners until `until` ends.
+    pub async fn serve(&self, agents: TcpListener, operators: TcpListener, until: impl Future<Output = ()>) {
+        let closing = CancellationToken::new();
+        let door = self.door.clone();
+        let on_agents = tasks::spawn("agents", accept::serve(agents, move |request| door.clone().http(request), closing.clone()));
+        let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
+        let router = admin::router(Arc::new(View { door: self.door.clone(), journal: self.journal.clone() }), hosts);
+        let answer = move |request: http::Request<hyper::body::Incoming>| {
+            let router = router.clone();
+            async move {
+                let Ok(answer) = tower::ServiceExt::oneshot(router, request).await;
+                answer
+            }
+        };
+        tasks::spawn("operators", accept::serve(operators, answer, self.stop.clone()));
+        let sweeping = self.door.clone();
+        let sweeper = tasks::spawn("session sweep", async move {
+            loop {
+                tokio::time::sleep(SWEEP).await;
+                sweeping.sessions.sweep(false).await;
+                sweeping.metrics.sessions(sweeping.sessions.count());
+            }
+        });
+        until.await;
+        sweeper.abort();
+        closing.cancel();
+        self.door.running.close();
+        let ended = tokio::time::timeout(FAREWELL, self.door.running.wait()).await;
+        if ended.is_err() {
+            tracing::warn!("calls in flight did not end in time; they are recorded as far as they came");
+        }
+        self.door.sessions.sweep(true).await;
+        let _ = tokio::time::timeout(Duration::from_secs(2), on_agents).await;
+    }
+
+    /// Ends the tool servers and closes the ledger.
+    pub async fn stop(self) {
+        self.door.sessions.sweep(true).await;
+        self.stop.cancel();
+        self.servers_running.close();
+        let _ = tokio::time::timeout(FAREWELL, self.servers_running.wait()).await;
+        if let Err(error) = self.journal.close().await {
+            tracing::error!(%error, "the ledger could not be closed in good order");
+        }
+    }
+}
+
+/// The listener at `address`.
+pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("{address} cannot be listened on for {whose}; is another toolgate running? change `listen` or stop it")
+    })
+}
+
+/// Rises when the tools or the policy change: either can change what somebody may list.
+fn either_changed(tools: &Toolbox, policy: &Live, stop: &CancellationToken) -> watch::Receiver<u64> {
+    let (mut tools, mut policy) = (tools.changed(), policy.changes());
+    let (changed, receiver) = watch::channel(0);
+    let stop = stop.clone();
+    tasks::spawn("list changes", async move {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                tools = tools.changed() => if tools.is_err() { return },
+                policy = policy.changed() => if policy.is_err() { return },
+            }
+            changed.send_modify(|version| *version += 1);
+        }
+    });
+    receiver
+}
+
+fn settings(server: &crate::config::Server) -> anyhow::Result<Settings> {
+    let transport = match &server.transport {
+        Configured::Http { url, headers } => {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                let name: HeaderName = name.parse().with_context(|| format!("`{name}` is no name of a header"))?;
+                let mut value = HeaderValue::from_str(value.expose()).with_context(|| format!("the value of header {name} is not plain text"))?;
+                value.set_sensitive(true);
+                map.insert(name, value);
+            }
+            Transport::Http { uri: url.as_str().parse().context("a tool server's url cannot be used")?, headers: map }
+        }
+        Configured::Child { command, args, env, cwd } => Transport::Child(Command {
+            program: command.clone(),
+            args: args.clone(),
+            env: env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect(),
+            cwd: cwd.clone(),
+            name: server.name.clone(),
+        }),
+    };
+    Ok(Settings { name: server.name.clone(), transport, timeout: server.timeout, start_timeout: server.start_timeout })
+}
+
+/// What operators see.
+struct View {
+    door: Arc<Door>,
+    journal: Arc<Journal>,
+}
+
+impl Status for View {
+    fn ready(&self) -> Readiness {
+        let status = self.door.policy.status();
+        let health = self.journal.health();
+        let writable = matches!(health.state, crate::store::journal::State::Writing);
+        let mut reasons = Vec::new();
+        if !self.door.servers.probed() {
+            reasons.push("tool servers are still being connected".to_owned());
+        }
+        if !writable {
+            reasons.push("the ledger cannot be written".to_owned());
+        }
+        Readiness {
+            ready: reasons.is_empty(),
+            reasons,
+            policy: PolicyStatus {
+                version: status.version.clone(),
+                stale: status.stale(),
+                problems: status.diagnostics.iter().map(ToString::to_string).collect(),
+            },
+            servers: self.door.servers.all().iter().map(|server| server_status(server)).collect(),
+            ledger: LedgerStatus {
+                writable,
+                entries: health.head.seq,
+                dropped: health.lost + health.refused,
+                last_fault: match health.state {
+                    crate::store::journal::State::Poisoned(why) => Some(why),
+                    crate::store::journal::State::Writing | crate::store::journal::State::Closed => None,
+                },
+            },
+        }
+    }
+
+    fn metrics(&self) -> String {
+        self.door.metrics.render()
+    }
+}
+
+fn server_status(server: &crate::upstream::server::Server) -> ServerStatus {
+    let name = server.settings.name.to_string();
+    match &*server.state().borrow() {
+        State::Starting => ServerStatus { name, state: "starting", era: None, tools: 0, last_fault: None },
+        State::Up(up) => {
+            let (era, tools) = (Some(up.verdict.words()), up.catalog.tools.len());
+            ServerStatus { name, state: "up", era, tools, last_fault: None }
+        }
+        State::Down(why) => ServerStatus { name, state: "down", era: None, tools: 0, last_fault: Some(why.clone()) },
+    }
+}
+
+/// Where the ledger of a configuration is.
+pub fn data_of(config: &Config) -> &Path {
+    &config.data
+}

@@ -1,0 +1,43 @@
+//! What several verbs need of the configuration: where it is, what it says, and its problems in words.
+
+use crate::config::{self, Loaded};
+use crate::model::diagnostic::Severity;
+use anyhow::bail;
+use std::path::{Path, PathBuf};
+
+/// The configuration that was named, or the first that is found.
+pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    match named {
+        Some(named) => Ok(named.to_path_buf()),
+        None => match config::find() {
+            Some(found) => Ok(found),
+            None => bail!("no configuration was found; name one with --config, or write ./toolgate.yaml"),
+        },
+    }
+}
+
+/// Where the ledger is: in the configuration's `data`, else in the default place.
+pub fn data(named: Option<&Path>) -> PathBuf {
+    let configured = path(named).ok().and_then(|path| config::load(&path).config);
+    configured.map_or_else(|| PathBuf::from("toolgate-data"), |config| config.data)
+}
+
+/// The configuration and its policy, or every problem on standard error.
+pub fn load(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
+    let path = path(named)?;
+    let loaded = config::load(&path);
+    for diagnostic in &loaded.reading.diagnostics {
+        say(&diagnostic.to_string());
+    }
+    let errors = loaded.reading.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
+    if errors > 0 {
+        bail!("{} cannot be used: {errors} problem(s), shown above", path.display());
+    }
+    Ok((path, loaded))
+}
+
+/// One line on standard error.
+pub fn say(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,85 @@
+//! `toolgate doctor`: looks at everything a running toolgate needs and says what is missing, without leaving anything
+//! behind but its own start and stop of the tool servers.
+
+use super::configured;
+use super::serve::runtime;
+use crate::app::{App, bind};
+use crate::config::{Config, Loaded};
+use crate::policy::live::Live;
+use crate::upstream::server::State;
+use anyhow::Context as _;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// What to look at.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Looks; 0 if nothing is missing.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
+    let config = config.context("the configuration cannot be used")?;
+    let mut found = Found::default();
+    found.fine(&format!("configuration {} and its policies can be used", path.display()));
+    runtime()?.block_on(async {
+        for (address, whose) in [(config.listen, "agents"), (config.admin.listen, "operators")] {
+            match bind(address, whose).await {
+                Ok(_) => found.fine(&format!("{address} is free for {whose}")),
+                Err(error) => found.wrong(&format!("{error:#}")),
+            }
+        }
+        let policy = Live::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
+        match App::start(&config, policy) {
+            Ok(app) => {
+                found.fine(&format!("the ledger in {} can be written", config.data.display()));
+                servers(&app, &config, &mut found).await;
+                app.stop().await;
+            }
+            Err(error) => found.wrong(&format!("{error:#}")),
+        }
+        anyhow::Ok(())
+    })?;
+    let Found { report, wrong } = found;
+    use std::io::Write as _;
+    let _ = std::io::stdout().write_all(report.as_bytes());
+    Ok(u8::from(wrong > 0))
+}
+
+async fn servers(app: &App, config: &Config, found: &mut Found) {
+    for name in config.servers.keys() {
+        app.door.servers.settled(name).await;
+        let Some(server) = app.door.servers.get(name.as_str()) else { continue };
+        match &*server.state().borrow() {
+            State::Up(up) => {
+                let tools = up.catalog.tools.len();
+                found.fine(&format!("tool server `{name}` answers: {}, {tools} tools", up.verdict.words()));
+            }
+            State::Starting => found.wrong(&format!("tool server `{name}` did not answer in its start_timeout")),
+            State::Down(why) => found.wrong(&format!("tool server `{name}` does not answer: {why}")),
+        }
+    }
+    for (server, _, why) in &app.door.gate.tools.current().quarantined {
+        found.wrong(&format!("a tool of `{server}` is quarantined: {why}"));
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    report: String,
+    wrong: usize,
+}
+
+impl Found {
+    fn fine(&mut self, what: &str) {
+        let _ = writeln!(self.report, "ok       {what}");
+    }
+
+    fn wrong(&mut self, what: &str) {
+        self.wrong += 1;
+        let _ = writeln!(self.report, "problem  {what}");
+    }
+}

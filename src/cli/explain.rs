@@ -1,0 +1,115 @@
+//! `toolgate explain`: which step decides a call, by which layer and rule. Nothing is executed.
+
+use super::configured;
+use crate::guards::Mode;
+use crate::mcp::json::{FROM_AGENT, Text};
+use crate::model::ids::ToolName;
+use crate::model::refusal::Refusal;
+use crate::schema::validate::Schema;
+use anyhow::{Context as _, bail};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// The call to explain.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The agent that would call.
+    #[arg(long)]
+    agent: String,
+    /// The tool, as server__tool.
+    #[arg(long)]
+    tool: String,
+    /// The arguments, as a JSON object.
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    arguments: String,
+    /// The tool's input schema, as a JSON file; without it only the contract's own schema is judged.
+    #[arg(long, value_name = "FILE")]
+    input_schema: Option<PathBuf>,
+}
+
+/// Prints the steps; 0 if the call would pass.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let (_, loaded) = configured::load(args.config.as_deref())?;
+    let policy = loaded.reading.policy.context("the policy cannot be used")?;
+    let Some(caller) = policy.identity.of_agent(&args.agent) else {
+        bail!("the configuration has no agent `{}`", args.agent.escape_debug());
+    };
+    let arguments = read("--arguments", args.arguments.clone().into())?;
+    let schema = match &args.input_schema {
+        Some(path) => {
+            let text = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+            read("--input-schema", text.into())?
+        }
+        None => serde_json::json!({ "type": "object" }),
+    };
+    let schema = Schema::compile(&schema).map_err(|reason| anyhow::anyhow!("the input schema would be quarantined: {reason}"))?;
+    let tool = ToolName::new(&args.tool);
+    let mut out = format!("agent {} · tool {tool} · policy {}\n", caller.agent, policy.version);
+    for step in policy.allowlist.explain(&caller, &tool) {
+        let mark = if step.verdict.refuses() { "refused" } else { "passed" };
+        let _ = writeln!(out, "  visible     {mark:8} {step}");
+    }
+    let verdict = judge(&policy, &caller, &tool, (&schema, &arguments), &mut out);
+    let code = match (&verdict, policy.mode) {
+        (Ok(()), _) => {
+            out.push_str("=> the call would be sent\n");
+            0
+        }
+        (Err(refusal), Mode::Enforce) => {
+            let _ = writeln!(out, "=> refused: {}", refusal.words());
+            1
+        }
+        (Err(refusal), Mode::Observe) => {
+            let _ = writeln!(out, "=> the call would be sent; enforce mode would refuse: {}", refusal.words());
+            1
+        }
+    };
+    print(&out)?;
+    Ok(code)
+}
+
+fn judge(
+    policy: &crate::policy::Policy,
+    caller: &crate::model::caller::Caller,
+    tool: &ToolName,
+    (schema, arguments): (&Schema, &serde_json::Value),
+    out: &mut String,
+) -> Result<(), Refusal> {
+    let admitted = policy.allowlist.admit(caller, tool).map_err(|denied| denied.refusal)?;
+    if let Some(refusal) = admitted.would_refuse() {
+        return Err(refusal);
+    }
+    let rules = admitted.rules();
+    let checked = note(out, "arguments", rules.arguments.check(schema, arguments))?;
+    let permit = note(out, "permission", rules.permission.allow(caller, arguments, &checked))?;
+    let _ruled = note(out, "rules", rules.rules.apply(caller, arguments, &permit))?;
+    Ok(())
+}
+
+fn note<T>(out: &mut String, stage: &str, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
+    let (mark, code) = match &verdict {
+        Ok(_) => ("passed", ""),
+        Err(refusal) => ("refused", refusal.code()),
+    };
+    let _ = writeln!(out, "  {stage:11} {mark:8} {code}");
+    verdict
+}
+
+fn read(what: &str, text: bytes::Bytes) -> anyhow::Result<serde_json::Value> {
+    let text = Text::read(text, &FROM_AGENT).with_context(|| format!("{what} is not plain JSON"))?;
+    if !text.is_object() {
+        bail!("{what} must be a JSON object");
+    }
+    Ok(text.value())
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,95 @@
+//! `toolgate serve`: agents on one listener, operators on the other, until a signal.
+
+use super::configured;
+use crate::app::{App, bind};
+use crate::config::{self, Config, Loaded, Server, Transport};
+use crate::guards::Mode;
+use crate::model::ids::ServerName;
+use crate::policy::live::{Live, Reading};
+use crate::telemetry;
+use anyhow::Context as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What to serve.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration; without it ./toolgate.yaml, ~/.config/toolgate/ and /etc/toolgate/ are looked at.
+    #[arg(long, value_name = "FILE", conflicts_with = "upstream")]
+    config: Option<PathBuf>,
+    /// Without a configuration: observe the tool server at this address.
+    #[arg(long, value_name = "URL")]
+    upstream: Option<url::Url>,
+}
+
+/// Serves until a signal.
+pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
+    let (config, policy) = prepare(args)?;
+    runtime()?.block_on(async {
+        let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
+        let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
+        let served = serve(&config, policy).await;
+        telemetry.stop().await;
+        served.map(|()| 0)
+    })
+}
+
+/// The runtime of all verbs that serve.
+pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime cannot be started")
+}
+
+fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<Live>)> {
+    if let Some(url) = &args.upstream {
+        let transport = Transport::Http { url: url.clone(), headers: std::collections::BTreeMap::new() };
+        return bare(Server::new(ServerName::new("upstream"), transport));
+    }
+    let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
+    let config = config.context("the configuration cannot be used")?;
+    let read = config::reader(path, &config);
+    let policy = Live::start(reading, read).context("the policy cannot be used")?;
+    Ok((config, policy))
+}
+
+/// One server, observed, without a file.
+pub(super) fn bare(server: Server) -> anyhow::Result<(Config, Arc<Live>)> {
+    let (config, reading) = config::bare(server.clone(), Mode::Observe);
+    let again = move || -> Reading { config::bare(server.clone(), Mode::Observe).1 };
+    Ok((config, Live::start(reading, again).context("the policy cannot be used")?))
+}
+
+async fn serve(config: &Config, policy: Arc<Live>) -> anyhow::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let agents = bind(config.listen, "agents").await?;
+    let operators = bind(config.admin.listen, "operators").await?;
+    let app = App::start(config, policy.clone())?;
+    announce(&agents, &operators)?;
+    telemetry::tasks::spawn("policy files", policy.clone().watch());
+    telemetry::tasks::spawn("hangup", async move {
+        while hangup.recv().await.is_some() {
+            policy.ask();
+        }
+    });
+    let until = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: calls in flight end first");
+    };
+    app.serve(agents, operators, until).await;
+    app.stop().await;
+    Ok(())
+}
+
+fn announce(agents: &tokio::net::TcpListener, operators: &tokio::net::TcpListener) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    // Nobody need read this; a closed standard output is no reason not to serve.
+    let _ = writeln!(out, "agents:    http://{}/mcp", agents.local_addr()?);
+    let _ = writeln!(out, "operators: http://{}", operators.local_addr()?);
+    let _ = out.flush();
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! `toolgate stdio -- command…`: one stdio tool server behind toolgate's own standard input and output.
+
+use super::serve::{bare, runtime};
+use super::configured;
+use crate::app::App;
+use crate::config::{self, Loaded, Server, Transport};
+use crate::downstream::stdio::serve;
+use crate::guards::identity;
+use crate::model::ids::ServerName;
+use crate::model::scope::Scope;
+use crate::model::secret::Secret;
+use crate::policy::live::Live;
+use crate::telemetry;
+use anyhow::{Context as _, bail};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What to wrap.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration; without it the server is observed: every call is recorded, none refused.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// With a configuration: the server of it to wrap, if it has several.
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// With a configuration: the agent that calls, if it has several.
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// Where the ledger is kept.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The tool server's command; its environment is toolgate's own.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Serves one agent until it closes its end.
+pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
+    let (mut config, policy) = prepare(args)?;
+    if let Some(data) = &args.data {
+        config.data.clone_from(data);
+    }
+    let name = chosen(args, &config)?;
+    let agent = args.agent.as_deref().unwrap_or(identity::ANONYMOUS);
+    let caller = policy.current().identity.of_agent(agent);
+    let caller = caller.with_context(|| format!("the configuration has no agent `{agent}`; name one with --agent"))?;
+    runtime()?.block_on(async {
+        let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
+        let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
+        let app = App::start(&config, policy)?;
+        app.door.servers.settled(&name).await;
+        let pipes = (tokio::io::stdin(), tokio::io::stdout());
+        serve(app.door.clone(), caller, Scope::One(name), pipes).await;
+        app.stop().await;
+        telemetry.stop().await;
+        Ok(0)
+    })
+}
+
+fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
+    if let Some(path) = &args.config {
+        let (path, Loaded { config, reading }) = configured::load(Some(path))?;
+        let config = config.context("the configuration cannot be used")?;
+        let read = config::reader(path, &config);
+        return Ok((config, Live::start(reading, read).context("the policy cannot be used")?));
+    }
+    let Some((command, rest)) = args.command.split_first() else {
+        bail!("name the tool server's command after `--`, such as: toolgate stdio -- npx -y some-server");
+    };
+    let env = std::env::vars().map(|(name, value)| (name, Secret::new(value))).collect();
+    let transport = Transport::Child { command: command.clone(), args: rest.to_vec(), env, cwd: None };
+    bare(Server::new(ServerName::new("server"), transport))
+}
+
+fn chosen(args: &Args, config: &config::Config) -> anyhow::Result<ServerName> {
+    let names: Vec<&ServerName> = config.servers.keys().collect();
+    match (&args.server, names.as_slice()) {
+        (Some(named), names) => match names.iter().find(|name| name.as_str() == named) {
+            Some(name) => Ok((*name).clone()),
+            None => bail!("the configuration has no server `{named}`"),
+        },
+        (None, [only]) => Ok((*only).clone()),
+        (None, _) => bail!("the configuration has several servers; choose one with --server"),
+    }
+}
