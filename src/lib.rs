@@ -19,3 +19,5 @@ pub mod telemetry;
 pub mod upstream;
 
 pub mod guards;
+
+pub mod cli;

@@ -1,1 +1,3 @@
-fn main() {}
+//! Scenarios against the built program and real processes.
+
+mod children;

@@ -1,0 +1,3 @@
+//! Floor 6: the verbs, one file each.
+
+pub mod guard;
