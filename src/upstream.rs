@@ -8,6 +8,7 @@ pub mod child;
 pub mod leftovers;
 pub mod lineage;
 pub mod lines;
+pub mod stdio;
 
 /// Messages that wait to be read on one exchange or one link (SECURITY §8).
 pub const QUEUE: usize = 64;

@@ -34,6 +34,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { input, buffer: BytesMut::new(), searched: 0, ended: false }
     }
 
+    /// What is read from. Bytes that are taken there are missing here.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.input
+    }
+
     /// The next line without its line feed, or none at the end. What follows the last line feed counts as a line.
     /// Dropping this future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
