@@ -1,1 +1,5 @@
-fn main() {}
+//! Scenarios against the built program and real processes.
+
+#![expect(clippy::unwrap_used, reason = "a scenario that cannot go on says so")]
+
+mod children;

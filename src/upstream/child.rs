@@ -1,0 +1,241 @@
+//! A tool server that is a child process: how it starts, what it inherits, how it ends.
+//!
+//! What toolgate starts is its own guard (`cli/guard.rs`), which starts the program; both are in one process group, and
+//! every way to end goes through the guard, so that nothing the program started stays behind (SECURITY §3H H3, §3I).
+
+use super::leftovers::{Leftovers, Record};
+use super::lineage;
+use crate::model::ids::ServerName;
+use crate::model::reply::Fault;
+use crate::telemetry::tasks;
+use rustix::process::{Pid, Signal};
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+mod program;
+mod said;
+
+use said::Said;
+
+/// The hidden verb that makes toolgate a guard.
+pub const VERB: &str = "__guard";
+/// How long a tool server may take to end once its input was closed, unless configured.
+pub const GRACE: Duration = Duration::from_secs(2);
+/// How long it may take to end after SIGTERM, and the guard to end what was killed.
+const AFTER_SIGNAL: Duration = Duration::from_secs(2);
+/// How long what was said last may take to arrive after the end.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// What to start.
+#[derive(Clone)]
+pub struct Command {
+    /// The program: a path, or a name that is looked up in the `PATH` of `env`, else in toolgate's own.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its whole environment; nothing is inherited.
+    pub env: Vec<(String, String)>,
+    /// Where it runs; toolgate's own directory if none.
+    pub cwd: Option<PathBuf>,
+    /// The server it is, for logs and faults.
+    pub name: ServerName,
+}
+
+/// How a process ended. A program that a signal ended has the status 128 and the signal's number, as in shells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// The status; none when the guard itself was killed.
+    pub status: Option<i32>,
+}
+
+/// A running tool server. Dropping it ends it and everything it started.
+pub struct Process {
+    pid: Pid,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    said: Arc<Said>,
+    exit: watch::Receiver<Option<Exit>>,
+    end: CancellationToken,
+}
+
+impl Process {
+    /// Starts `command` under a guard. `guard_program` is the path of the toolgate binary. Call it inside the runtime.
+    /// A program that cannot be found or executed is a fault; one that ends at once is a process that ends.
+    pub fn spawn(command: &Command, guard_program: &Path, record: &Leftovers) -> Result<Self, Fault> {
+        let program = program::find(command)?;
+        let record = record.begin(&command.name).unwrap_or_else(|error| {
+            tracing::warn!(server = %command.name, %error, "a tool server is started without a record of its process");
+            Record::default()
+        });
+        let mut guard = std::process::Command::new(guard_program);
+        guard.arg(VERB);
+        if let Some(path) = record.path() {
+            guard.arg("--record").arg(path);
+        }
+        guard.arg("--").arg(program).args(&command.args);
+        guard.env_clear().envs(command.env.iter().map(|(name, value)| (name, value)));
+        if let Some(cwd) = &command.cwd {
+            guard.current_dir(cwd);
+        }
+        let mut guard = tokio::process::Command::from(guard);
+        guard.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = guard.spawn().map_err(|error| {
+            Fault::unsent(format!(
+                "server `{}` cannot be started: its guard {}: {error}",
+                command.name,
+                guard_program.display()
+            ))
+        })?;
+        Self::watched(command, child, record)
+    }
+
+    fn watched(command: &Command, mut child: Child, record: Record) -> Result<Self, Fault> {
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(pid), Some(stderr)) = (pid, stderr) else {
+            return Err(Fault::unsent(format!("server `{}` ended while it was started", command.name)));
+        };
+        let said = Arc::new(Said::new(command));
+        let listening = tasks::spawn("child_stderr", Arc::clone(&said).listen(stderr));
+        let (exited, exit) = watch::channel(None);
+        let end = CancellationToken::new();
+        let watch = Watch { child, pid, listening, exited, end: end.clone(), _record: record };
+        tasks::spawn("child", watch.until_reaped());
+        Ok(Self { pid, stdin, stdout, said, exit, end })
+    }
+
+    /// Both ends of the conversation, once. Standard input is closed by dropping it.
+    pub fn take_pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
+        Some((self.stdin.take()?, self.stdout.take()?))
+    }
+
+    /// The process id of the guard, which is also the process group.
+    pub fn id(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// How it ended, if it has.
+    pub fn exit(&self) -> Option<Exit> {
+        *self.exit.borrow()
+    }
+
+    /// Waits until it has ended and is reaped.
+    pub async fn ended(&self) -> Exit {
+        until_ended(self.exit.clone()).await
+    }
+
+    /// Waits until it has ended, and says how, with the last line of its standard error: for faults.
+    pub fn ending(&self) -> impl Future<Output = String> + Send + 'static + use<> {
+        let (exit, said) = (self.exit.clone(), Arc::clone(&self.said));
+        async move {
+            let exit = until_ended(exit).await;
+            match said.last_line() {
+                Some(line) => format!("{exit}; it last said: {line}"),
+                None => exit.to_string(),
+            }
+        }
+    }
+
+    /// Up to 64 KiB of what it last said on standard error: cleaned lines, oldest first.
+    pub fn said(&self) -> Vec<String> {
+        self.said.kept()
+    }
+
+    /// Ends it in good order and waits until it is reaped: its input closed, `grace`, SIGTERM, 2 s, SIGKILL. The caller
+    /// drops the standard input it took before.
+    pub async fn shutdown(mut self, grace: Duration) -> Exit {
+        self.stdin = None;
+        if let Ok(exit) = tokio::time::timeout(grace, self.ended()).await {
+            return exit;
+        }
+        if self.exit().is_none() {
+            lineage::signal_group(self.pid, Signal::TERM);
+        }
+        if let Ok(exit) = tokio::time::timeout(AFTER_SIGNAL, self.ended()).await {
+            return exit;
+        }
+        self.end.cancel();
+        self.ended().await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The task that waits for the process ends it. Should the runtime go first, the guard sees the pipe close.
+        self.end.cancel();
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").field("pid", &self.id()).field("exit", &self.exit()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            Some(status) if status > 128 => write!(f, "it exited with status {status} (signal {})", status - 128),
+            Some(status) => write!(f, "it exited with status {status}"),
+            None => write!(f, "it was killed"),
+        }
+    }
+}
+
+async fn until_ended(mut exit: watch::Receiver<Option<Exit>>) -> Exit {
+    // The sender goes without a word only with the runtime.
+    exit.wait_for(Option::is_some).await.ok().and_then(|exit| *exit).unwrap_or(Exit { status: None })
+}
+
+/// Waits for one guard, ends it when told to, and reaps it always.
+struct Watch {
+    child: Child,
+    pid: Pid,
+    listening: JoinHandle<()>,
+    exited: watch::Sender<Option<Exit>>,
+    end: CancellationToken,
+    /// Removed once the process is gone.
+    _record: Record,
+}
+
+impl Watch {
+    async fn until_reaped(mut self) {
+        let status = tokio::select! {
+            status = self.child.wait() => status,
+            () = self.end.cancelled() => self.kill().await,
+        };
+        let status = status.ok().and_then(|status| status.code().or_else(|| self.killed(status)));
+        if tokio::time::timeout(LAST_WORDS, &mut self.listening).await.is_err() {
+            self.listening.abort();
+        }
+        self.exited.send_replace(Some(Exit { status }));
+    }
+
+    /// A guard that was killed could not end what it guarded.
+    fn killed(&self, status: std::process::ExitStatus) -> Option<i32> {
+        status.signal().inspect(|_| lineage::signal_group(self.pid, Signal::KILL)).and(None)
+    }
+
+    /// Kills everything below the guard, which then ends by itself; and the guard, should it not.
+    async fn kill(&mut self) -> std::io::Result<std::process::ExitStatus> {
+        let pause = Duration::from_millis(20);
+        let mut waited = Duration::ZERO;
+        while waited < AFTER_SIGNAL {
+            lineage::kill_descendants(self.pid);
+            if let Ok(status) = tokio::time::timeout(pause, self.child.wait()).await {
+                return status;
+            }
+            waited += pause;
+        }
+        lineage::signal_group(self.pid, Signal::KILL);
+        self.child.wait().await
+    }
+}

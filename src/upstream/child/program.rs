@@ -1,0 +1,69 @@
+//! Finds the program before anything is started, so that a mistake is told in words and not by an exit status.
+
+use super::Command;
+use crate::model::reply::Fault;
+use rustix::fs::{Access, access};
+use std::path::{Path, PathBuf};
+
+/// The path of the program to start.
+pub(super) fn find(command: &Command) -> Result<PathBuf, Fault> {
+    let Command { program, name, .. } = command;
+    if let Some(cwd) = command.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+        return Err(Fault::unsent(format!(
+            "server `{name}` cannot be started: its directory {} does not exist; create it or correct `cwd`",
+            cwd.display()
+        )));
+    }
+    if program.is_empty() {
+        return Err(Fault::unsent(format!("server `{name}` cannot be started: `command` is empty")));
+    }
+    if program.contains('/') {
+        return by_path(command);
+    }
+    let configured = command.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
+    let folders = configured.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let mut unusable = None;
+    for folder in std::env::split_paths(&folders).filter(|folder| folder.is_absolute()) {
+        let path = folder.join(program);
+        if path.is_file() {
+            if executable(&path) {
+                return Ok(path);
+            }
+            unusable.get_or_insert(path);
+        }
+    }
+    match unusable {
+        Some(path) => Err(not_executable(command, &path)),
+        None => Err(Fault::unsent(format!(
+            "server `{name}` cannot be started: `{program}` was not found in PATH; install it, or write its full path as `command`"
+        ))),
+    }
+}
+
+/// A relative path is meant from where the program runs.
+fn by_path(command: &Command) -> Result<PathBuf, Fault> {
+    let relative = match &command.cwd {
+        Some(cwd) => cwd.join(&command.program),
+        None => PathBuf::from(&command.program),
+    };
+    let path = std::path::absolute(&relative).unwrap_or(relative);
+    if !path.exists() {
+        return Err(Fault::unsent(format!(
+            "server `{}` cannot be started: {} does not exist; correct `command`",
+            command.name,
+            path.display()
+        )));
+    }
+    if path.is_file() && executable(&path) { Ok(path) } else { Err(not_executable(command, &path)) }
+}
+
+fn not_executable(command: &Command, path: &Path) -> Fault {
+    let (name, path) = (&command.name, path.display());
+    Fault::unsent(format!(
+        "server `{name}` cannot be started: {path} may not be executed; set its permissions (chmod +x)"
+    ))
+}
+
+fn executable(path: &Path) -> bool {
+    access(path, Access::EXEC_OK).is_ok()
+}

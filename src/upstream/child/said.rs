@@ -1,0 +1,206 @@
+//! What a tool server says on standard error: always read, logged within a rate, and the end of it kept.
+//!
+//! It is free text (PROTOCOL §2), so lines are cut, control characters are written out, and what the process was given
+//! as its environment is not repeated.
+
+use super::Command;
+use crate::model::clock::Clock;
+use crate::model::ids::ServerName;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Longest line in bytes; the rest of it is dropped (SECURITY §8).
+const LONGEST: usize = 4 * 1024;
+/// What is kept, in bytes.
+const KEPT: usize = 64 * 1024;
+/// Most lines logged in one second.
+const RATE: u32 = 100;
+/// Values shorter than this are words, not secrets.
+const SHORTEST_SECRET: usize = 8;
+/// Longest piece of a secret that is looked for.
+const LONGEST_SECRET: usize = 4 * 1024;
+/// Variables that hold no secret and occur in every message.
+const PLAIN: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR"];
+
+/// One tool server's standard error.
+pub(super) struct Said {
+    server: ServerName,
+    /// What to look for, and the variable it came from; longest first.
+    secrets: Vec<(String, String)>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    lines: VecDeque<String>,
+    bytes: usize,
+}
+
+/// How many lines were logged in the second that runs.
+#[derive(Default)]
+struct Pace {
+    since: Duration,
+    logged: u32,
+    dropped: u64,
+}
+
+impl Said {
+    pub(super) fn new(command: &Command) -> Self {
+        let mut secrets = Vec::new();
+        for (name, value) in command.env.iter().filter(|(name, _)| !PLAIN.contains(&name.as_str())) {
+            let pieces = value.lines().filter(|piece| (SHORTEST_SECRET..=LONGEST_SECRET).contains(&piece.len()));
+            secrets.extend(pieces.map(|piece| (piece.to_owned(), format!("[env {name}]"))));
+        }
+        secrets.sort_by_key(|(piece, _)| std::cmp::Reverse(piece.len()));
+        Self { server: command.name.clone(), secrets, kept: Mutex::default() }
+    }
+
+    /// Reads to the end.
+    pub(super) async fn listen(self: Arc<Self>, mut stderr: impl AsyncRead + Unpin) {
+        // A secret that starts before the cut is still seen whole.
+        let bound = LONGEST + self.secrets.first().map_or(0, |(piece, _)| piece.len());
+        let (mut chunk, mut line, mut pace) = (vec![0; 8 * 1024], Vec::new(), Pace::default());
+        loop {
+            let read = match stderr.read(&mut chunk).await {
+                Ok(0) | Err(_) => break,
+                Ok(read) => read,
+            };
+            for piece in chunk[..read].split_inclusive(|byte| *byte == b'\n') {
+                let (text, whole) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
+                line.extend_from_slice(&text[..text.len().min(bound - line.len())]);
+                if whole {
+                    self.take(&line, &mut pace);
+                    line.clear();
+                }
+            }
+        }
+        self.take(&line, &mut pace);
+        pace.tell(&self.server);
+    }
+
+    fn take(&self, line: &[u8], pace: &mut Pace) {
+        let line = self.clean(line);
+        if line.is_empty() {
+            return;
+        }
+        if pace.allows(&self.server) {
+            tracing::info!(target: "toolgate::child", server = %self.server, "{line}");
+        }
+        self.kept.lock().push(line);
+    }
+
+    fn clean(&self, line: &[u8]) -> String {
+        let mut text = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+        for (piece, name) in &self.secrets {
+            if text.contains(piece.as_str()) {
+                text = text.replace(piece.as_str(), name);
+            }
+        }
+        let mut clean = String::with_capacity(text.len());
+        for character in text.chars() {
+            if clean.len() >= LONGEST {
+                clean.push('…');
+                break;
+            }
+            if misleading(character) {
+                let _ = write!(clean, "{}", character.escape_unicode());
+            } else {
+                clean.push(character);
+            }
+        }
+        clean
+    }
+
+    /// The last line that says something.
+    pub(super) fn last_line(&self) -> Option<String> {
+        self.kept.lock().lines.back().cloned()
+    }
+
+    pub(super) fn kept(&self) -> Vec<String> {
+        self.kept.lock().lines.iter().cloned().collect()
+    }
+}
+
+impl Kept {
+    fn push(&mut self, line: String) {
+        self.bytes += line.len();
+        self.lines.push_back(line);
+        while self.bytes > KEPT {
+            let Some(first) = self.lines.pop_front() else { break };
+            self.bytes -= first.len();
+        }
+    }
+}
+
+impl Pace {
+    fn allows(&mut self, server: &ServerName) -> bool {
+        let now = Clock.steady();
+        if now.saturating_sub(self.since) >= Duration::from_secs(1) {
+            self.tell(server);
+            *self = Self { since: now, logged: 0, dropped: 0 };
+        }
+        self.logged += 1;
+        if self.logged > RATE {
+            self.dropped += 1;
+        }
+        self.logged <= RATE
+    }
+
+    fn tell(&self, server: &ServerName) {
+        if self.dropped > 0 {
+            tracing::warn!(target: "toolgate::child", %server, lines = self.dropped, "standard error is too fast to log; lines were dropped");
+        }
+    }
+}
+
+/// Characters that move the cursor, break the line or turn the direction of a reader's terminal.
+fn misleading(character: char) -> bool {
+    (character.is_control() && character != '\t')
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(env: &[(&str, &str)]) -> Arc<Said> {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (program, args, name) = ("x".to_owned(), Vec::new(), ServerName::new("billing"));
+        Arc::new(Said::new(&Command { program, args, env, cwd: None, name }))
+    }
+
+    async fn heard(said: &Arc<Said>, text: &[u8]) -> Vec<String> {
+        Arc::clone(said).listen(text).await;
+        said.kept()
+    }
+
+    /// SECURITY §3F F5, §3G: a server cannot forge log lines, and what it was given in confidence is not repeated.
+    #[tokio::test]
+    async fn lines_are_cleaned() {
+        let said = said(&[("KEY", "s3cr3t-v4lue"), ("PEM", "--begin--\nAAAABBBB\n"), ("HOME", "/home/ann")]);
+        let lines =
+            heard(&said, b"key is s3cr3t-v4lue AAAABBBB in /home/ann\n\x1b[31mred\rover\xe2\x80\xaetxt\xff\n\n").await;
+        assert_eq!(lines, ["key is [env KEY] [env PEM] in /home/ann", "\\u{1b}[31mred\\u{d}over\\u{202e}txt\u{fffd}"]);
+    }
+
+    /// SECURITY §3I I3: a flood costs its bounds; a secret across the cut does not show its first half.
+    #[tokio::test]
+    async fn a_flood_keeps_only_its_end() {
+        let secret = "0123456789abcdef".repeat(4);
+        let said = said(&[("KEY", &secret)]);
+        let mut flood = vec![b'x'; LONGEST - 20];
+        flood.extend_from_slice(secret.as_bytes());
+        flood.resize(1 << 20, b'y');
+        flood.push(b'\n');
+        let lines = heard(&said, &flood).await;
+        assert!(lines.len() == 1 && lines[0].len() <= LONGEST + 3 && !lines[0].contains("0123456789"), "{}", lines[0]);
+        let many: Vec<String> = (0..20_000).map(|number| format!("line number {number}")).collect();
+        let lines = heard(&said, many.join("\n").as_bytes()).await;
+        assert!(lines.iter().map(String::len).sum::<usize>() <= KEPT);
+        assert_eq!(said.last_line().as_deref(), Some("line number 19999"));
+    }
+}

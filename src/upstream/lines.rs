@@ -1,0 +1,103 @@
+//! Lines of bytes with a bound: how messages are cut on standard input and output.
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Longest line in bytes, without its end (SECURITY §8).
+pub const LONGEST_LINE: usize = 4 << 20;
+/// What is read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// Why there are no more lines.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// A line passed the bound.
+    #[error("a line is longer than {LONGEST_LINE} bytes")]
+    TooLong,
+    /// Reading failed.
+    #[error("reading failed: {0}")]
+    Read(#[from] std::io::Error),
+}
+
+/// Cuts what it reads into lines.
+#[derive(Debug)]
+pub struct Lines<R> {
+    input: R,
+    buffer: BytesMut,
+    searched: usize,
+    ended: bool,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    /// Reads from `input`.
+    pub fn new(input: R) -> Self {
+        Self { input, buffer: BytesMut::new(), searched: 0, ended: false }
+    }
+
+    /// What is read from. Bytes that are taken there are missing here.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.input
+    }
+
+    /// The next line without its line feed, or none at the end. What follows the last line feed counts as a line.
+    /// Dropping this future loses nothing.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+        loop {
+            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+                let end = self.searched + at;
+                if end > LONGEST_LINE {
+                    return Err(Broken::TooLong);
+                }
+                self.searched = 0;
+                let mut line = self.buffer.split_to(end + 1);
+                line.truncate(end);
+                return Ok(Some(line.freeze()));
+            }
+            self.searched = self.buffer.len();
+            if self.searched > LONGEST_LINE {
+                return Err(Broken::TooLong);
+            }
+            if self.ended {
+                self.searched = 0;
+                let rest = self.buffer.split().freeze();
+                return Ok(Some(rest).filter(|rest| !rest.is_empty()));
+            }
+            self.buffer.reserve(CHUNK);
+            self.ended = self.input.read_buf(&mut self.buffer).await? == 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(input: &[u8]) -> Vec<Bytes> {
+        let mut lines = Lines::new(input);
+        let mut found = Vec::new();
+        while let Some(line) = lines.next().await.unwrap() {
+            found.push(line);
+        }
+        found
+    }
+
+    #[tokio::test]
+    async fn every_line_arrives_once_also_the_unfinished_last_one() {
+        assert_eq!(all(b"a\n\nbc\r\nlast").await, ["a", "", "bc\r", "last"]);
+        assert_eq!(all(b"").await, Vec::<Bytes>::new());
+    }
+
+    /// SECURITY §3A A13: a line without an end costs its bound, not the machine.
+    #[tokio::test]
+    async fn a_line_of_the_bound_passes_and_one_byte_more_breaks() {
+        let mut line = vec![b'x'; LONGEST_LINE];
+        line.push(b'\n');
+        assert_eq!(all(&line).await[0].len(), LONGEST_LINE);
+        line.insert(0, b'x');
+        assert!(matches!(Lines::new(&line[..]).next().await, Err(Broken::TooLong)));
+        let endless = tokio::io::repeat(b'x');
+        let mut lines = Lines::new(endless);
+        assert!(matches!(lines.next().await, Err(Broken::TooLong)));
+        assert!(lines.buffer.capacity() <= 4 * LONGEST_LINE, "{}", lines.buffer.capacity());
+    }
+}

@@ -1,0 +1,189 @@
+//! The conversation with a tool server on its standard input and output: one message, one line, ids of ours.
+//!
+//! Two tasks: one writes lines in the order they were queued, one reads and gives every message to whom it belongs
+//! (`routes.rs`). Neither waits for an agent: an inbox that is full loses notifications, never its answer.
+
+use super::Inbox;
+use crate::mcp::message::Message;
+use crate::model::ids::ServerName;
+use crate::model::reply::{Fault, Sent};
+use crate::telemetry::tasks;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+mod reader;
+mod routes;
+
+use routes::Routes;
+
+pub use routes::Counts;
+
+/// How long answers may still arrive once the process ended or its input broke, and how long the process may take to
+/// end once its output did.
+const AFTERMATH: Duration = Duration::from_secs(1);
+
+/// Said of a server whose input broke.
+const DEAF: &str = "it does not read its input any more";
+
+/// A conversation. Dropping it closes the server's input; what is in flight is still answered until its output ends.
+#[derive(Debug)]
+pub struct Conversation {
+    queue: mpsc::Sender<Line>,
+    shared: Arc<Shared>,
+}
+
+/// What both tasks and the conversation know.
+#[derive(Debug)]
+struct Shared {
+    server: ServerName,
+    routes: Routes,
+    /// Nothing more is written: closed by us, or writing failed.
+    silent: CancellationToken,
+    /// Writing failed.
+    deaf: CancellationToken,
+    /// Why it is over, once it is.
+    over: watch::Sender<Option<String>>,
+}
+
+/// One line to write.
+#[derive(Debug)]
+struct Line {
+    /// The request it is; none for notifications and responses.
+    id: Option<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Conversation {
+    /// Starts a conversation over `input` (what the server says) and `output` (what it hears), inside the runtime.
+    ///
+    /// `ending` ends when the process does, and says how in words such as "it exited with status 1"
+    /// ([`super::child::Process::ending`]); `std::future::pending()` where there is no process. What belongs to no
+    /// request of ours arrives at the receiver: other notifications, and requests of the server, which must be answered
+    /// by [`Self::notify`].
+    pub fn start<R, W, E>(server: &ServerName, input: R, output: W, ending: E) -> (Self, mpsc::Receiver<Message>)
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+        E: Future<Output = String> + Send + 'static,
+    {
+        let (queue, lines) = mpsc::channel(super::QUEUE);
+        let (unsolicited, receiver) = mpsc::channel(super::QUEUE);
+        let shared = Arc::new(Shared {
+            server: server.clone(),
+            routes: Routes::new(server),
+            silent: CancellationToken::new(),
+            deaf: CancellationToken::new(),
+            over: watch::channel(None).0,
+        });
+        tasks::spawn("stdio_write", Arc::clone(&shared).write(output, lines));
+        let out = reader::Out { unsolicited, queue: queue.downgrade() };
+        tasks::spawn("stdio_read", Arc::clone(&shared).read(input, out, ending));
+        (Self { queue, shared }, receiver)
+    }
+
+    /// Queues a request under an id of ours, which it returns with the inbox that its answer ends. A progress token is
+    /// replaced by one of ours, and comes back as it was. What breaks later arrives in the inbox as a fault that says
+    /// whether a byte may have left. If this future is dropped before it completes, nothing was sent.
+    pub async fn request(&self, message: Message) -> Result<(u64, Inbox), Fault> {
+        let Ok(place) = self.queue.reserve().await else { return Err(self.shared.routes.refusal()) };
+        let (id, message, inbox) = self.shared.routes.register(message)?;
+        place.send(Line::of(Some(id), &message));
+        Ok((id, inbox))
+    }
+
+    /// Queues a notification, or a response to a request of the server, as it stands.
+    pub async fn notify(&self, message: Message) -> Result<(), Fault> {
+        match self.queue.send(Line::of(None, &message)).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.shared.routes.refusal()),
+        }
+    }
+
+    /// Gives a request up: a late answer is dropped and counted. Says whether a byte of it may have left; a request that
+    /// still waited in the queue is never written. Telling the server is the caller's part (`notifications/cancelled`).
+    pub fn forget(&self, id: u64) -> Sent {
+        self.shared.routes.forget(id)
+    }
+
+    /// Closes the server's input. What is in flight may still be answered; what was not written yet fails as unsent.
+    pub fn close(&self) {
+        self.shared.hush("the conversation was closed");
+    }
+
+    /// Waits until the conversation is over, and says why. Everything in flight has its fault by then.
+    pub async fn closed(&self) -> String {
+        let mut over = self.shared.over.subscribe();
+        over.wait_for(Option::is_some).await.ok().and_then(|over| over.clone()).unwrap_or_default()
+    }
+
+    /// Whether the conversation is over.
+    pub fn is_over(&self) -> bool {
+        self.shared.over.borrow().is_some()
+    }
+
+    /// What was dropped so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.routes.counts()
+    }
+}
+
+impl Line {
+    fn of(id: Option<u64>, message: &Message) -> Self {
+        let mut bytes = Vec::from(message.encode());
+        bytes.push(b'\n');
+        Self { id, bytes }
+    }
+}
+
+impl Shared {
+    /// Nothing is written any more. What was not written is told that nothing left.
+    fn hush(&self, why: &str) {
+        self.routes.hush(why);
+        self.silent.cancel();
+    }
+
+    async fn write<W: AsyncWrite + Unpin>(self: Arc<Self>, mut output: W, mut lines: mpsc::Receiver<Line>) {
+        loop {
+            let line = tokio::select! {
+                biased;
+                () = self.silent.cancelled() => return,
+                line = lines.recv() => line,
+            };
+            let Some(line) = line else { return };
+            // Given up while it waited: it never leaves.
+            if line.id.is_some_and(|id| !self.routes.begin(id)) {
+                continue;
+            }
+            let mut written = 0;
+            let outcome = tokio::select! {
+                outcome = put(&mut output, &line.bytes, &mut written) => outcome,
+                () = self.silent.cancelled() => return,
+            };
+            if let Err(error) = outcome {
+                if let Some(id) = line.id {
+                    let sent = if written == 0 { Sent::Nothing } else { Sent::Maybe };
+                    self.routes.fail(id, &format!("writing to it failed: {error}"), sent);
+                }
+                self.hush(DEAF);
+                return self.deaf.cancel();
+            }
+        }
+    }
+}
+
+/// Writes all of `bytes`, and counts what left.
+async fn put<W: AsyncWrite + Unpin>(output: &mut W, bytes: &[u8], written: &mut usize) -> std::io::Result<()> {
+    while *written < bytes.len() {
+        match output.write(&bytes[*written..]).await? {
+            0 => return Err(std::io::ErrorKind::WriteZero.into()),
+            count => *written += count,
+        }
+    }
+    output.flush().await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Reads what the server says, line by line, until it ends, breaks a bound, or says too much that is no message.
+
+use super::{AFTERMATH, Line, Shared};
+use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::message::{Kind, Message};
+use crate::upstream::lines::{Broken, Lines};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use std::sync::Arc;
+use tokio::io::AsyncRead;
+use tokio::sync::mpsc;
+
+/// Lines in a row that are no message before the conversation ends.
+const MOST_GARBAGE: u32 = 100;
+/// JSON-RPC's "internal error".
+const INTERNAL: i64 = -32603;
+/// Framing with headers is another protocol's; it would leave the reader waiting for a line end (SECURITY §3A A14).
+const HEADER: &[u8] = b"content-length:";
+
+/// Where messages go that belong to no request.
+pub(super) struct Out {
+    pub(super) unsolicited: mpsc::Sender<Message>,
+    /// Weak, so that the server's input closes when the conversation is dropped.
+    pub(super) queue: mpsc::WeakSender<Line>,
+}
+
+/// Why reading stopped.
+enum Over {
+    /// The output ended.
+    Output,
+    /// Something worth saying.
+    Because(String),
+}
+
+impl Shared {
+    pub(super) async fn read<R, E>(self: Arc<Self>, input: R, out: Out, ending: E)
+    where
+        R: AsyncRead + Unpin,
+        E: Future<Output = String>,
+    {
+        let ending = ending.shared();
+        let over = tokio::select! {
+            over = self.converse(input, &out) => over,
+            over = self.aftermath(ending.clone()) => over,
+        };
+        let why = match over {
+            Over::Because(why) => why,
+            Over::Output => {
+                let ended = tokio::time::timeout(AFTERMATH, ending).await;
+                ended.unwrap_or_else(|_| "it closed its output".to_owned())
+            }
+        };
+        self.hush(&why);
+        self.routes.end(&why);
+        tracing::debug!(server = %self.server, why, "the conversation is over");
+        self.over.send_replace(Some(why));
+    }
+
+    /// The process ended or its input broke: what it already said is still read, but not for ever.
+    async fn aftermath(&self, ending: impl Future<Output = String>) -> Over {
+        let why = tokio::select! {
+            why = ending => why,
+            () = self.deaf.cancelled() => super::DEAF.to_owned(),
+        };
+        tokio::time::sleep(AFTERMATH).await;
+        Over::Because(why)
+    }
+
+    async fn converse(&self, input: impl AsyncRead + Unpin, out: &Out) -> Over {
+        let (mut lines, mut garbage) = (Lines::new(input), 0);
+        loop {
+            let line = match lines.next().await {
+                Ok(Some(line)) => line,
+                Ok(None) => return Over::Output,
+                Err(Broken::TooLong) => return Over::Because("it sent a line longer than 4 MiB".to_owned()),
+                Err(Broken::Read(error)) => return Over::Because(format!("reading from it failed: {error}")),
+            };
+            let framed = line.get(..HEADER.len()).is_some_and(|start| start.eq_ignore_ascii_case(HEADER));
+            if framed {
+                return Over::Because(
+                    "it frames its messages with headers, which is not MCP's one message per line".to_owned(),
+                );
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match understand(line) {
+                Some(message) => {
+                    garbage = 0;
+                    self.deliver(message, out);
+                }
+                None => garbage += 1,
+            }
+            if garbage > 0 && self.too_much(garbage) {
+                return Over::Because(format!("it sent {garbage} lines in a row that are not JSON-RPC messages"));
+            }
+        }
+    }
+
+    /// Never quotes the line: it may hold anything.
+    fn too_much(&self, in_a_row: u32) -> bool {
+        let all = self.routes.note_garbage();
+        if all.is_power_of_two() {
+            tracing::warn!(server = %self.server, so_far = all, "skipped a line that is not a JSON-RPC message");
+        }
+        in_a_row >= MOST_GARBAGE
+    }
+
+    fn deliver(&self, message: Message, out: &Out) {
+        let Some(message) = self.routes.route(message) else { return };
+        let Err(full) = out.unsolicited.try_send(message) else { return };
+        self.routes.note_dropped();
+        let message = full.into_inner();
+        // A server that waits for an answer must get one.
+        if message.kind == Kind::Request
+            && let Some(queue) = out.queue.upgrade()
+        {
+            let busy =
+                Message::error(message.id, INTERNAL, "too many requests wait for an answer; try again later", None);
+            let _ = queue.try_send(Line::of(None, &busy));
+        }
+    }
+}
+
+fn understand(line: Bytes) -> Option<Message> {
+    Message::parse(&Text::read(line, &FROM_SERVER).ok()?).ok()
+}

@@ -1,0 +1,297 @@
+//! Which message belongs to which request: pure, behind one lock that is never held while waiting.
+
+use super::super::{Inbound, Inbox, QUEUE};
+use crate::mcp::json::Text;
+use crate::mcp::message::{Kind, Message, number};
+use crate::model::ids::ServerName;
+use crate::model::reply::{Fault, Sent};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::mpsc::{self, OwnedPermit, Sender};
+
+/// Most requests in flight on one conversation.
+const MOST: usize = 1024;
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// What a conversation dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Answers, progress and subscription notes for requests that are unknown, answered or given up (SECURITY §3A A12).
+    pub stray: u64,
+    /// Notifications for which there was no room, or no single owner.
+    pub dropped: u64,
+    /// Lines that are no JSON-RPC message.
+    pub garbage: u64,
+}
+
+/// Requests in flight.
+#[derive(Debug)]
+pub(super) struct Routes {
+    server: ServerName,
+    table: Mutex<Table>,
+    stray: AtomicU64,
+    dropped: AtomicU64,
+    garbage: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Table {
+    next: u64,
+    open: HashMap<u64, Open>,
+    /// Why nothing can be sent any more.
+    hushed: Option<String>,
+}
+
+/// One request in flight.
+#[derive(Debug)]
+struct Open {
+    /// The progress token as the agent wrote it.
+    token: Option<Text>,
+    /// Whether it asked for log messages.
+    logs: bool,
+    /// Whether it is a subscription.
+    listens: bool,
+    /// Whether a byte may have left.
+    begun: bool,
+    inbox: Sender<Result<Inbound, Fault>>,
+    /// A place in the inbox that notifications cannot take.
+    last: OwnedPermit<Result<Inbound, Fault>>,
+}
+
+/// To whom a notification belongs.
+enum Owner<'a> {
+    /// To this request.
+    One(&'a Open),
+    /// To one of several, and nothing says to which.
+    Several,
+    /// To a request that is over.
+    Stray,
+    /// To no request.
+    Nobody,
+}
+
+impl Table {
+    /// The request that `id` means, if bytes of it have left.
+    fn find(&self, id: Option<Text>) -> Option<&Open> {
+        self.open.get(&own_id(&id?)?).filter(|open| open.begun)
+    }
+
+    /// Log messages name no request. If several asked for them, what one agent caused must not be shown to another
+    /// (SECURITY §3C C9).
+    fn asker_for_logs(&self) -> Owner<'_> {
+        let mut askers = self.open.values().filter(|open| open.logs && open.begun);
+        match (askers.next(), askers.next()) {
+            (None, _) => Owner::Nobody,
+            (Some(open), None) => Owner::One(open),
+            (Some(_), Some(_)) => Owner::Several,
+        }
+    }
+}
+
+impl Open {
+    /// Puts the agent's own progress token back.
+    fn with_own_token(&self, message: &mut Message) -> Owner<'_> {
+        let Some(token) = self.token.clone() else { return Owner::Stray };
+        if let Some(mut params) = message.body.as_ref().and_then(Text::object) {
+            params.set("progressToken", token);
+            message.body = Some(params.text());
+        }
+        Owner::One(self)
+    }
+}
+
+impl Routes {
+    pub(super) fn new(server: &ServerName) -> Self {
+        let mut seed = [0; 4];
+        // Ids that cannot be guessed only make a confused server easier to spot; each is checked against the table.
+        let _ = getrandom::fill(&mut seed);
+        let next = u64::from(u32::from_le_bytes(seed) >> 1) + 1;
+        let table = Mutex::new(Table { next, open: HashMap::new(), hushed: None });
+        let [stray, dropped, garbage] = [const { AtomicU64::new(0) }; 3];
+        Self { server: server.clone(), table, stray, dropped, garbage }
+    }
+
+    /// Gives a request its id and its progress token, and opens its inbox.
+    pub(super) fn register(&self, message: Message) -> Result<(u64, Message, Inbox), Fault> {
+        let logs = message.meta(LOG_LEVEL).is_some();
+        let listens = message.method == "subscriptions/listen";
+        let (inbox, receiver) = mpsc::channel(QUEUE + 1);
+        let mut table = self.table.lock();
+        if let Some(why) = &table.hushed {
+            return Err(self.fault(why, Sent::Nothing));
+        }
+        if table.open.len() >= MOST {
+            table.open.retain(|_, open| !open.inbox.is_closed());
+        }
+        let last = inbox.clone().try_reserve_owned().ok().filter(|_| table.open.len() < MOST);
+        let Some(last) = last else {
+            return Err(self.fault("too many requests wait for their answers", Sent::Nothing));
+        };
+        let id = table.next;
+        table.next += 1;
+        let (message, token) = with_token(message.with_id(number(id)), id);
+        table.open.insert(id, Open { token, logs, listens, begun: false, inbox, last });
+        Ok((id, message, receiver))
+    }
+
+    /// Notes that bytes of the request leave from now on; false if it was given up before.
+    pub(super) fn begin(&self, id: u64) -> bool {
+        let mut table = self.table.lock();
+        match table.open.get_mut(&id) {
+            Some(open) if !open.inbox.is_closed() => {
+                open.begun = true;
+                true
+            }
+            _ => {
+                table.open.remove(&id);
+                false
+            }
+        }
+    }
+
+    pub(super) fn forget(&self, id: u64) -> Sent {
+        match self.table.lock().open.remove(&id) {
+            Some(open) if !open.begun => Sent::Nothing,
+            _ => Sent::Maybe,
+        }
+    }
+
+    /// Ends one request with a fault.
+    pub(super) fn fail(&self, id: u64, why: &str, sent: Sent) {
+        let open = self.table.lock().open.remove(&id);
+        if let Some(open) = open {
+            open.last.send(Err(self.fault(why, sent)));
+        }
+    }
+
+    /// Ends every request of which nothing left; no more are taken.
+    pub(super) fn hush(&self, why: &str) {
+        self.end_those(why, |open| !open.begun);
+    }
+
+    /// Ends every request.
+    pub(super) fn end(&self, why: &str) {
+        self.end_those(why, |_| true);
+    }
+
+    fn end_those(&self, why: &str, which: impl Fn(&Open) -> bool) {
+        let ended: Vec<Open> = {
+            let mut table = self.table.lock();
+            table.hushed.get_or_insert_with(|| why.to_owned());
+            table.open.extract_if(|_, open| which(open)).map(|(_, open)| open).collect()
+        };
+        for open in ended {
+            let sent = if open.begun { Sent::Maybe } else { Sent::Nothing };
+            open.last.send(Err(self.fault(why, sent)));
+        }
+    }
+
+    /// The fault for whoever comes after the end.
+    pub(super) fn refusal(&self) -> Fault {
+        let why = self.table.lock().hushed.clone();
+        self.fault(why.as_deref().unwrap_or("the conversation is over"), Sent::Nothing)
+    }
+
+    fn fault(&self, why: &str, sent: Sent) -> Fault {
+        Fault { what: format!("server `{}`: {why}", self.server), sent }
+    }
+
+    /// Gives a message to its owner, or back if it belongs to no request.
+    pub(super) fn route(&self, message: Message) -> Option<Message> {
+        match message.kind {
+            Kind::Request => Some(message),
+            Kind::Response => {
+                self.answer(message);
+                None
+            }
+            Kind::Notification => self.notification(message),
+        }
+    }
+
+    fn answer(&self, message: Message) {
+        let open = {
+            let mut table = self.table.lock();
+            let id = message.id.as_ref().and_then(own_id);
+            id.filter(|id| table.open.get(id).is_some_and(|open| open.begun)).and_then(|id| table.open.remove(&id))
+        };
+        match open {
+            Some(open) if !open.inbox.is_closed() => drop(open.last.send(Ok(Inbound::Message(message)))),
+            _ => add(&self.stray),
+        }
+    }
+
+    fn notification(&self, mut message: Message) -> Option<Message> {
+        let table = self.table.lock();
+        let owner = match message.method.as_str() {
+            "notifications/progress" => {
+                let open = table.find(param(&message, "progressToken"));
+                open.map_or(Owner::Stray, |open| open.with_own_token(&mut message))
+            }
+            // A server may end a subscription so on stdio (PROTOCOL §1.7); any other is about a request of the server.
+            "notifications/cancelled" => match table.find(param(&message, "requestId")) {
+                Some(open) if open.listens => Owner::One(open),
+                _ => Owner::Nobody,
+            },
+            _ => match (message.meta(SUBSCRIPTION), message.method.as_str()) {
+                (Some(id), _) => table.find(Some(id)).map_or(Owner::Stray, Owner::One),
+                (None, "notifications/message") => table.asker_for_logs(),
+                (None, _) => Owner::Nobody,
+            },
+        };
+        match owner {
+            Owner::Nobody => return Some(message),
+            Owner::Stray => add(&self.stray),
+            Owner::Several => add(&self.dropped),
+            Owner::One(open) if open.inbox.is_closed() => add(&self.stray),
+            // The last place is the answer's, so a full inbox has no room for this.
+            Owner::One(open) => {
+                if open.inbox.try_send(Ok(Inbound::Message(message))).is_err() {
+                    add(&self.dropped);
+                }
+            }
+        }
+        None
+    }
+
+    /// Counts a notification that found no room.
+    pub(super) fn note_dropped(&self) {
+        add(&self.dropped);
+    }
+
+    /// Counts a line that is no message, and says how many there were.
+    pub(super) fn note_garbage(&self) -> u64 {
+        self.garbage.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts { stray: read(&self.stray), dropped: read(&self.dropped), garbage: read(&self.garbage) }
+    }
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// An id of ours as we wrote it: digits, not a string of digits.
+fn own_id(text: &Text) -> Option<u64> {
+    let digits = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
+    std::str::from_utf8(text.as_bytes()).ok().filter(|_| digits)?.parse().ok()
+}
+
+fn param(message: &Message, key: &str) -> Option<Text> {
+    message.body.as_ref()?.get(key)
+}
+
+/// Puts our token in the place of the agent's, if there is one. The request's id serves: both are ours and unique.
+fn with_token(mut message: Message, id: u64) -> (Message, Option<Text>) {
+    let Some(mut params) = message.body.as_ref().and_then(Text::object) else { return (message, None) };
+    let Some(mut meta) = params.get("_meta").and_then(Text::object) else { return (message, None) };
+    let Some(token) = meta.get("progressToken").cloned() else { return (message, None) };
+    meta.set("progressToken", number(id));
+    params.set("_meta", meta.text());
+    message.body = Some(params.text());
+    (message, Some(token))
+}
