@@ -19,3 +19,9 @@ pub mod telemetry;
 pub mod upstream;
 
 pub mod guards;
+
+pub mod policy;
+
+pub mod config;
+
+pub mod cli;
