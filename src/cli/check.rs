@@ -108,7 +108,14 @@ impl Source {
 /// Is this a token, a header or a variable of a child, written out instead of `${…}`?
 fn holds_secret(path: &[String], value: &serde_json::Value) -> bool {
     let place = path.iter().any(|step| step == "token" || step == "headers" || step == "env" || step == "url");
-    place && value.as_str().is_some_and(|text| !(text.starts_with("${") && text.ends_with('}')))
+    let scalar = !value.is_object() && !value.is_array();
+    place && scalar && !value.as_str().is_some_and(is_variable)
+}
+
+/// Is this one variable, without a default that could be the secret itself?
+fn is_variable(text: &str) -> bool {
+    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
 }
 
 /// One problem, the line it is on, and a caret under the place.

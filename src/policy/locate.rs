@@ -65,6 +65,8 @@ impl Document {
     pub fn parse(file: &str, text: String) -> Result<Self, Diagnostic> {
         let mut options = serde_saphyr::Options::default();
         options.with_snippet = false;
+        // Only `true` and `false`: `command: y` is a program, not a yes.
+        options.strict_booleans = true;
         let root: Spanned<Node> = if is_blank(&text) {
             Spanned { value: Node::Map(Vec::new()), referenced: Location::UNKNOWN, defined: Location::UNKNOWN }
         } else {
@@ -154,7 +156,9 @@ fn not_yaml(file: &str, text: &str, error: &serde_saphyr::Error) -> Diagnostic {
     let (line, column) = error.location().map_or((0, 0), place);
     let message = error.without_snippet().to_string();
     let first = message.lines().next().unwrap_or_default();
-    let first = first.split_once(": ").filter(|(at, _)| at.starts_with("error: line")).map_or(first, |(_, rest)| rest);
+    // The library repeats the place and advises on its own options.
+    let first =
+        [" at line ", ", set ", "; use "].iter().fold(first, |text, end| text.split(end).next().unwrap_or(text));
     let written = usize::try_from(line).ok().and_then(|line| text.lines().nth(line.checked_sub(1)?));
     let hint = if written.is_some_and(|written| written.contains("${")) {
         "put `${…}` in quotes: \"${NAME}\""

@@ -3,7 +3,7 @@
 
 use crate::model::diagnostic::Problems;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{JsonType, ValidationError};
+use jsonschema::{JsonType, ValidationError, Validator};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,30 +22,39 @@ pub fn read<T: JsonSchema + DeserializeOwned>(mut tree: Value, problems: &mut Pr
         return None;
     };
     let mut wrong = blanks(&tree, &mut Vec::new());
-    for error in validator.iter_errors(&tree) {
-        explain(&schema, error, &mut wrong);
+    wrong.extend(flaws(&schema, &validator, &tree));
+    for flaw in &wrong {
+        note(problems, &flaw.path, &flaw.message, &flaw.hint);
+        prune(&mut tree, flaw);
     }
-    for flaw in wrong {
-        let place = prune(&mut tree, &flaw);
-        if place {
-            note(problems, &flaw.path, &flaw.message, &flaw.hint);
-        }
+    if wrong.iter().any(|flaw| flaw.path.is_empty() && !flaw.missing) {
+        return None;
     }
-    match serde_json::from_value(tree) {
-        Ok(read) => Some(read),
-        Err(_) => {
-            problems.error("cannot be read as written", "compare it with `toolgate schema`");
-            None
-        }
+    for flaw in flaws(&schema, &validator, &tree) {
+        let entry = flaw.path.into_iter().take(2).collect();
+        prune(&mut tree, &Flaw { path: entry, missing: false, ..flaw });
     }
+    let read = serde_json::from_value(tree).ok();
+    if read.is_none() && wrong.is_empty() {
+        problems.error("cannot be read as written", "compare it with `toolgate schema`");
+    }
+    read
+}
+
+fn flaws(schema: &Value, validator: &Validator, tree: &Value) -> Vec<Flaw> {
+    let mut found = Vec::new();
+    for error in validator.iter_errors(tree) {
+        explain(schema, error, &mut found);
+    }
+    found
 }
 
 struct Flaw {
     path: Vec<String>,
     message: String,
     hint: String,
-    /// The key itself is wrong, not what it holds.
-    key: bool,
+    /// Something is not there.
+    missing: bool,
 }
 
 fn note(problems: &mut Problems, path: &[String], message: &str, hint: &str) {
@@ -55,23 +64,20 @@ fn note(problems: &mut Problems, path: &[String], message: &str, hint: &str) {
     }
 }
 
-/// Takes away what is wrong: an unknown key, else the entry (`listen`, `servers.billing`) around the flaw. False if it
-/// is gone already because it holds an empty value, which was said.
-fn prune(tree: &mut Value, flaw: &Flaw) -> bool {
-    let mut at = &mut *tree;
-    let entry = if flaw.key { flaw.path.len() } else { flaw.path.len().min(2) };
-    for (depth, step) in flaw.path.iter().enumerate().take(entry) {
-        let last = depth + 1 == entry;
-        let Value::Object(map) = at else { break };
+/// Takes away what is wrong, or the list that holds it. What misses something stays, unless a list holds it.
+fn prune(tree: &mut Value, flaw: &Flaw) {
+    let mut at = tree;
+    for (depth, step) in flaw.path.iter().enumerate() {
+        let Value::Object(map) = at else { return };
+        let last = depth + 1 == flaw.path.len();
         let holds_list = map.get(step).is_some_and(Value::is_array);
-        if last || (holds_list && !flaw.key) {
-            map.remove(step);
-            break;
+        if holds_list || (last && !flaw.missing) {
+            map.shift_remove(step);
+            return;
         }
-        let Some(below) = map.get_mut(step) else { break };
+        let Some(below) = map.get_mut(step) else { return };
         at = below;
     }
-    true
 }
 
 /// A key without a value is never a choice: `allow:` must not mean "all". JSON Schemas may hold nulls.
@@ -79,7 +85,7 @@ fn blanks(tree: &Value, path: &mut Vec<String>) -> Vec<Flaw> {
     let below: Vec<(String, &Value)> = match tree {
         Value::Null => {
             let hint = "write a value, or take the key away".to_owned();
-            return vec![Flaw { path: path.clone(), message: "empty value".to_owned(), hint, key: false }];
+            return vec![Flaw { path: path.clone(), message: "empty value".to_owned(), hint, missing: false }];
         }
         Value::Bool(_) | Value::Number(_) | Value::String(_) => return Vec::new(),
         Value::Array(items) => items.iter().enumerate().map(|(index, item)| (index.to_string(), item)).collect(),
@@ -105,7 +111,7 @@ fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
     let around =
         |keyword_path: &str| keyword_path.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent)).cloned();
     let shape = around(error.schema_path().as_str());
-    let flaw = |message: String, hint: String| Flaw { path: path.clone(), message, hint, key: false };
+    let flaw = |message: String, hint: String| Flaw { path: path.clone(), message, hint, missing: false };
     match error.kind() {
         ValidationErrorKind::AnyOf { .. } => {
             let ValidationErrorKind::AnyOf { context } = error.into_parts().kind else { return };
@@ -120,19 +126,23 @@ fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
                 path: path.iter().chain([key]).cloned().collect(),
                 message: format!("unknown key `{key}`"),
                 hint: suggest(key, &known),
-                key: true,
+                missing: false,
             }));
         }
         ValidationErrorKind::Required { property } => {
             let key = property.as_str().unwrap_or_default();
             let about = shape.as_ref().and_then(|shape| shape["properties"][key]["description"].as_str());
-            wrong.push(flaw(
-                format!("missing `{key}`"),
-                format!("add `{key}`: {}", about.unwrap_or("it has no default")),
-            ));
+            let hint = format!("add `{key}`: {}", about.unwrap_or("it has no default"));
+            wrong.push(Flaw { missing: true, ..flaw(format!("missing `{key}`"), hint) });
         }
         ValidationErrorKind::Type { kind } => wrong.push(flaw(format!("expected {}", types(kind)), String::new())),
         ValidationErrorKind::Enum { options } => wrong.push(flaw(format!("expected one of {options}"), String::new())),
+        ValidationErrorKind::OneOfNotValid { .. } => {
+            let options = shape.as_ref().and_then(|shape| shape["oneOf"].as_array()).into_iter().flatten();
+            let words: Vec<String> =
+                options.filter_map(|one| one["const"].as_str()).map(|one| format!("`{one}`")).collect();
+            wrong.push(flaw(format!("expected one of {}", words.join(", ")), String::new()));
+        }
         ValidationErrorKind::MaxLength { limit } => {
             wrong.push(flaw(format!("longer than {limit} characters"), "shorten it".to_owned()));
         }
