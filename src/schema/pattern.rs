@@ -19,8 +19,13 @@ const BACKTRACKS: usize = 10_000;
 const MAX_BACKTRACKING_TEXT: usize = 4 << 10;
 /// Patterns of one schema that may need look-around.
 const MAX_BACKTRACKING: usize = 16;
-/// What the texts of one judgement may cost in all: a byte costs one, a byte read with look-around 64.
+/// What the texts of one judgement may cost in all; one text costs its length, or what [`look_around_cost`] says.
 const WORK: u64 = 1 << 20;
+
+/// The backtracking engine takes the square of the length, and as much for a short text as its limit lets it.
+fn look_around_cost(bytes: u64) -> u64 {
+    2_048 + bytes * bytes / 20
+}
 
 thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
@@ -87,7 +92,7 @@ impl Pattern {
     pub(super) fn matches(&self, value: &Value) -> bool {
         let Value::String(text) = value else { return true };
         let bytes = text.len() as u64 + 1;
-        let cost = if self.backtracks { bytes * 64 } else { bytes };
+        let cost = if self.backtracks { look_around_cost(bytes) } else { bytes };
         let left = LEFT.get().checked_sub(cost);
         if left.is_none() || (self.backtracks && text.len() > MAX_BACKTRACKING_TEXT) {
             BROKEN.set(true);

@@ -1,1 +1,94 @@
+use super::*;
+use crate::model::diagnostic::Severity;
+use serde_json::json;
 
+fn compile(overlay: &Value) -> (Rule, Vec<(Severity, String, String)>) {
+    let mut problems = Problems::default();
+    let settings: Settings = serde_json::from_value(overlay.clone()).unwrap();
+    let rule = settings.compile(&mut problems);
+    (rule, found(problems))
+}
+
+fn found(problems: Problems) -> Vec<(Severity, String, String)> {
+    let words = |problem: crate::model::diagnostic::Problem| {
+        (problem.severity, problem.path.join("."), format!("{}; {}", problem.message, problem.hint.unwrap_or_default()))
+    };
+    problems.into_found().into_iter().map(words).collect()
+}
+
+#[test]
+fn both_schemas_must_accept_and_the_servers_is_asked_first() {
+    let server = Schema::compile(&json!({ "properties": { "amount": { "type": "integer" } } })).unwrap();
+    let (rule, problems) = compile(&json!({ "properties": {
+        "amount": { "maximum": 10 }, "day": { "format": "date" }, "Note": {}
+    } }));
+    assert_eq!(problems, []);
+    let refused = |arguments: Value| match rule.check(&server, &arguments) {
+        Ok(_) => None,
+        Err(refusal) => {
+            Some((refusal.code().to_owned(), refusal.pointer().unwrap_or_default().to_owned(), refusal.words()))
+        }
+    };
+    for (arguments, pointer, words) in [
+        (json!({ "amount": "x" }), "/amount", "expected an integer"),
+        (json!({ "amount": 11 }), "/amount", "expected at most 10"),
+        (json!({ "amount": "x", "day": "x" }), "/amount", "expected an integer"),
+        (json!({ "day": "x" }), "/day", "expected text in the format `date`"),
+        // A3: a name of either schema in another case, though both are open.
+        (json!({ "Amount": 1 }), "/Amount", "expected the property `amount`, spelt exactly so"),
+        (json!({ "note": 1 }), "/note", "expected the property `Note`, spelt exactly so"),
+    ] {
+        let (code, at, said) = refused(arguments).expect(pointer);
+        assert_eq!((code.as_str(), at.as_str()), ("schema_invalid", pointer));
+        assert!(said.contains(words) && said.contains("did not run"), "{said}");
+    }
+    assert_eq!(refused(json!({ "amount": 10, "other": 1 })), None);
+    assert!(Rule::default().check(&server, &json!({ "day": "x" })).is_ok());
+}
+
+#[test]
+fn a_keyword_that_does_not_exist_is_an_error_naming_the_nearest() {
+    for (overlay, path, words) in [
+        (json!({ "additonalProperties": false }), "additonalProperties", "did you mean `additionalProperties`?"),
+        (json!({ "properties": { "a": { "maxlength": 1 } } }), "properties.a.maxlength", "did you mean `maxLength`?"),
+        (json!({ "allOf": [{ "requird": ["a"] }] }), "allOf.0.requird", "did you mean `required`?"),
+        (json!({ "items": { "max": 3 } }), "items.max", "not a keyword"),
+        (json!({ "customer_id": { "maxLength": 64 } }), "customer_id", "described under `properties`"),
+    ] {
+        let (_, problems) = compile(&overlay);
+        let [(Severity::Error, at, said)] = problems.as_slice() else { panic!("{problems:?}") };
+        assert!(at == path && said.contains(words), "{at}: {said}");
+    }
+    let (_, problems) = compile(&json!({ "tpye": 1, "enumm": [] }));
+    assert_eq!(problems.len(), 2, "all at once");
+}
+
+#[test]
+fn an_overlay_that_cannot_be_compiled_is_an_error() {
+    for overlay in [
+        json!({ "minimum": "a" }),
+        json!({ "$ref": "https://example.com/s.json" }),
+        json!({ "properties": { "a": { "pattern": "(" } } }),
+        json!({ "properties": { "a": { "format": "dat" } } }),
+    ] {
+        let (_, problems) = compile(&overlay);
+        assert!(matches!(problems.as_slice(), [(Severity::Error, ..)]), "{overlay}: {problems:?}");
+    }
+}
+
+#[test]
+fn a_property_that_the_server_does_not_declare_is_a_warning() {
+    let (rule, _) =
+        compile(&json!({ "properties": { "currncy": {}, "to": { "properties": { "id": {}, "nam": {} } } } }));
+    let warned = |server: Value| {
+        let mut problems = Problems::default();
+        rule.check_against(&Schema::compile(&server).unwrap(), &mut problems);
+        found(problems).into_iter().map(|(_, path, _)| path).collect::<Vec<_>>()
+    };
+    let to = json!({ "properties": { "id": {}, "name": {} } });
+    assert_eq!(
+        warned(json!({ "properties": { "currency": {}, "to": to } })),
+        ["properties.currncy", "properties.to.properties.nam"]
+    );
+    assert_eq!(warned(json!({ "type": "object" })), [""; 0], "an open schema declares nothing to compare with");
+}

@@ -1,1 +1,284 @@
+use super::*;
+use crate::guards::evidence::Checked;
+use crate::guards::{arguments, permission};
+use crate::model::ids::{AgentId, TenantId};
+use crate::schema::Schema;
+use serde_json::json;
 
+fn caller() -> Caller {
+    Caller {
+        agent: AgentId::new("support-bot"),
+        tenant: Some(TenantId::new("t_001")),
+        roles: vec!["billing_admin".to_owned()],
+        group: Some("support".to_owned()),
+        model: None,
+        owner: false,
+    }
+}
+
+fn compile(rules: &[(&str, &str)]) -> (Rule, Vec<String>) {
+    let mut problems = Problems::default();
+    let written =
+        |&(code, when): &(&str, &str)| Written { code: code.to_owned(), when: when.to_owned(), expected: None };
+    let rule = Settings(rules.iter().map(written).collect()).compile(&mut problems);
+    let words = |problem: crate::model::diagnostic::Problem| format!("{}: {}", problem.path.join("."), problem.message);
+    (rule, problems.into_found().into_iter().map(words).collect())
+}
+
+fn permit() -> Permit {
+    Permit::mint(&Checked::mint())
+}
+
+/// Whether the call is refused.
+fn refused(when: &str, arguments: &Value) -> bool {
+    let (rule, problems) = compile(&[("no", when)]);
+    assert_eq!(problems, [""; 0], "{when}");
+    match rule.apply(&caller(), arguments, &permit()) {
+        Ok(_) => false,
+        Err(refusal) => {
+            assert_eq!(refusal.code(), "no");
+            true
+        }
+    }
+}
+
+/// The script's order: contract, role, tenant, amount, currency, customer (003-29), with the script's values (003-30).
+fn example() -> (permission::Rule, Rule) {
+    let permission = json!({ "roles": ["billing_admin"], "tenant": "/tenant_id" });
+    let permission: permission::Settings = serde_json::from_value(permission).unwrap();
+    let mut problems = Problems::default();
+    let permission = permission.compile(&mut problems);
+    let (rules, found) = compile(&[
+        ("amount_out_of_range", "arguments.amount_cents < 1 || arguments.amount_cents > 5000000"),
+        ("currency_not_allowed", "!(arguments.currency in ['CNY', 'USD'])"),
+        ("customer_id_invalid", "size(arguments.customer_id) < 1 || size(arguments.customer_id) > 64"),
+    ]);
+    assert_eq!((problems.into_found(), found), (vec![], vec![]));
+    (permission, rules)
+}
+
+fn judge(caller: &Caller, call: &Value) -> Result<(), String> {
+    let (permission, rules) = example();
+    let server = Schema::compile(&json!({ "type": "object" })).unwrap();
+    let judged = arguments::Rule::default().check(&server, call).and_then(|checked| {
+        let permit = permission.allow(caller, call, &checked)?;
+        rules.apply(caller, call, &permit)
+    });
+    judged.map(drop).map_err(|refusal| refusal.code().to_owned())
+}
+
+fn legal() -> Value {
+    json!({ "tenant_id": "t_001", "amount_cents": 1200, "currency": "CNY", "customer_id": "c_123" })
+}
+
+fn with(mut call: Value, name: &str, value: &Value) -> Value {
+    call[name] = value.clone();
+    call
+}
+
+fn without(mut call: Value, name: &str) -> Value {
+    call.as_object_mut().unwrap().shift_remove(name);
+    call
+}
+
+/// 003-22 … 003-26, 003-31, 003-32.
+#[test]
+fn the_example_gate_answers_by_its_codes() {
+    assert_eq!(judge(&caller(), &legal()), Ok(()));
+    let amount = "amount_out_of_range";
+    for (value, code) in [
+        (json!(0), Some(amount)),
+        (json!(1), None),
+        (json!(5_000_000), None),
+        (json!(5_000_001), Some(amount)),
+        (json!(-1), Some(amount)),
+        (json!("1200"), Some(amount)),
+        (json!(null), Some(amount)),
+        (json!([1200]), Some(amount)),
+        (json!(1200.0), None),
+        (json!(0.5), Some(amount)),
+        (json!(1e300), Some(amount)),
+        (json!(u64::MAX), Some(amount)),
+    ] {
+        let judged = judge(&caller(), &with(legal(), "amount_cents", &value));
+        assert_eq!(judged.err().as_deref(), code, "{value}");
+    }
+    for (name, value, code) in [
+        ("currency", json!("EUR"), Some("currency_not_allowed")),
+        ("currency", json!("USD"), None),
+        ("currency", json!("cny"), Some("currency_not_allowed")),
+        ("customer_id", json!(""), Some("customer_id_invalid")),
+        ("customer_id", json!("x".repeat(64)), None),
+        ("customer_id", json!("客".repeat(64)), None),
+        ("customer_id", json!("x".repeat(65)), Some("customer_id_invalid")),
+        ("customer_id", json!("客".repeat(65)), Some("customer_id_invalid")),
+        ("customer_id", json!(7), Some("customer_id_invalid")),
+        ("tenant_id", json!("t_999"), Some("tenant_mismatch")),
+    ] {
+        let judged = judge(&caller(), &with(legal(), name, &value));
+        assert_eq!(judged.err().as_deref(), code, "{name} {value}");
+    }
+    for (name, code) in [
+        ("amount_cents", amount),
+        ("currency", "currency_not_allowed"),
+        ("customer_id", "customer_id_invalid"),
+        ("tenant_id", "tenant_mismatch"),
+    ] {
+        assert_eq!(judge(&caller(), &without(legal(), name)), Err(code.to_owned()), "without {name}");
+    }
+}
+
+/// 003-29: of two faults the earlier one answers.
+#[test]
+fn of_two_faults_the_earlier_one_answers() {
+    let faults: [(&str, fn(Caller, Value) -> (Caller, Value)); 5] = [
+        ("rbac_denied", |caller, call| (Caller { roles: vec![], ..caller }, call)),
+        ("tenant_mismatch", |caller, call| (caller, with(call, "tenant_id", &json!("t_999")))),
+        ("amount_out_of_range", |caller, call| (caller, with(call, "amount_cents", &json!(0)))),
+        ("currency_not_allowed", |caller, call| (caller, with(call, "currency", &json!("EUR")))),
+        ("customer_id_invalid", |caller, call| (caller, with(call, "customer_id", &json!("")))),
+    ];
+    for (first, (code, one)) in faults.iter().enumerate() {
+        for (_, two) in &faults[first..] {
+            let (caller, call) = one(caller(), legal());
+            let (caller, call) = two(caller, call);
+            assert_eq!(judge(&caller, &call), Err((*code).to_owned()));
+        }
+    }
+}
+
+#[test]
+fn rules_read_the_caller_and_compute() {
+    let call = json!({ "n": 120, "f": 1.5, "list": [{ "p": 1 }, { "p": 9 }], "s": "ab-1", "deep": { "x y": true }, "big": "a" });
+    for (when, expected) in [
+        ("'finance' in caller.roles", false),
+        ("caller.agent == 'support-bot' && caller.tenant == 't_001' && caller.group == 'support'", true),
+        ("caller.owner", false),
+        ("caller.model == null", true),
+        ("arguments.n + 1 == 121", true),
+        ("arguments.n * 2 - 240 == 0 && arguments.n > 119.5", true),
+        ("arguments.f > 1", true),
+        ("arguments.list.exists(i, i.p > 8)", true),
+        ("arguments.list.all(i, i.p > 8)", false),
+        ("arguments.list.exists(i, i.p > arguments.n)", false),
+        ("size(arguments.list) > 1", true),
+        ("arguments.deep['x y']", true),
+        ("'n' in arguments", true),
+        ("size(arguments) > 99", false),
+        ("has(arguments.absent)", false),
+        ("has(arguments.absent) && arguments.absent > 1", false),
+        ("type(arguments.n) == int", true),
+        ("re(arguments.s, '^[a-z]+-[0-9]$')", true),
+        ("arguments.s.matches('^x')", false),
+        ("arguments.s.startsWith('ab')", true),
+        // What fails, and what is neither true nor false, refuses.
+        ("arguments.absent > 1", true),
+        ("arguments.n", true),
+        ("arguments.n / 0 == 1", true),
+        ("re(arguments.n, 'x')", true),
+        ("false", false),
+    ] {
+        assert_eq!(refused(when, &call), expected, "{when}");
+    }
+}
+
+#[test]
+fn an_expression_that_cannot_be_trusted_is_an_error_with_its_column() {
+    for (when, words) in [
+        ("arguments.a >", "column"),
+        ("  argument.a > 1", "column 3: unknown name `argument`"),
+        ("arguments.a == EUR", "column 16: unknown name `EUR`"),
+        ("true &&\n foo", "line 2, column 2: unknown name `foo`"),
+        ("caller.tenat == 'x'", "the caller has no `tenat`"),
+        ("lower(arguments.a) == 'x'", "unknown function `lower`"),
+        ("_hidden(arguments.a)", "unknown function `_hidden`"),
+        ("arguments.a.all(x, x.all(y, y > 1))", "a loop within a loop"),
+        ("arguments.a.map(x, arguments.b.filter(y, y > x)) == []", "a loop within a loop"),
+        ("arguments.a.all(x, x in arguments.b)", "once for each element"),
+        ("arguments.a.all(x, arguments.t.contains(x))", "once for each element"),
+        ("arguments.a.all(x, size(arguments.t) > 1)", "once for each element"),
+        ("arguments.a.matches(arguments.b)", "the pattern is not a text written here"),
+        ("re('x', arguments.b)", "the pattern is not a text written here"),
+        ("re(arguments.a, '(')", "not a pattern"),
+        ("re(arguments.a, '(?=a)')", "not a pattern"),
+        (r"re(arguments.a, '\\p{L}{1000}')", "not a pattern"),
+        ("arguments.?a == 1", "column"),
+        ("a.b.C{x: 1} == 1", "messages have no types"),
+        ("x", "unknown name `x`"),
+        ("[1].all(x, true) && x", "unknown name `x`"),
+        ("", "column"),
+    ] {
+        let (_, problems) = compile(&[("no", when)]);
+        assert!(
+            problems.iter().any(|said| said.starts_with("0.when: ") && said.contains(words)),
+            "{when}: {problems:?}"
+        );
+    }
+    let (_, problems) = compile(&[("no", &format!("arguments.a == '{}'", "x".repeat(5_000)))]);
+    assert_eq!(problems.len(), 1);
+}
+
+#[test]
+fn a_code_is_lower_case_and_not_one_of_ours() {
+    for (code, fine) in [
+        ("amount_out_of_range", true),
+        ("a1", true),
+        ("", false),
+        ("1a", false),
+        ("_a", false),
+        ("A", false),
+        ("a-b", false),
+        ("a b", false),
+        ("é", false),
+        ("schema_invalid", false),
+        ("tool_not_allowlisted", false),
+    ] {
+        assert_eq!(compile(&[(code, "false")]).1.is_empty(), fine, "{code}");
+    }
+    assert!(compile(&[(&"a".repeat(64), "false")]).1.is_empty());
+    assert!(!compile(&[(&"a".repeat(65), "false")]).1.is_empty());
+}
+
+#[test]
+fn the_refusal_carries_the_contracts_words() {
+    let written = |expected: Option<&str>| Written {
+        code: "no".to_owned(),
+        when: "true".to_owned(),
+        expected: expected.map(str::to_owned),
+    };
+    for (own, words) in [
+        (Some("an amount of at most 10"), "an amount of at most 10"),
+        (None, "a call that the contract's rule `no` allows"),
+    ] {
+        let rule = Settings(vec![written(own)]).compile(&mut Problems::default());
+        let refusal = rule.apply(&caller(), &json!({}), &permit()).expect_err("true refuses");
+        assert_eq!(refusal, Refusal::Rule { code: "no".into(), expected: words.to_owned() });
+    }
+}
+
+/// SECURITY A3: with an open schema only the rule knows the name that it judges.
+#[test]
+fn a_name_that_a_rule_reads_is_not_escaped_by_another_case() {
+    let (rule, _) = compile(&[("no", "has(arguments.amount) && arguments.amount > 10 || arguments.to.id == 'x'")]);
+    for (arguments, pointer) in [
+        (json!({ "Amount": 99, "to": { "id": "y" } }), "/Amount"),
+        (json!({ "to": { "ID": "x", "id ": 1 } }), "/to/ID"),
+    ] {
+        let refusal = rule.apply(&caller(), &arguments, &permit()).expect_err(pointer);
+        assert_eq!((refusal.code(), refusal.pointer()), ("schema_invalid", Some(pointer)));
+    }
+    assert!(rule.apply(&caller(), &json!({ "to": { "id": "y" } }), &permit()).is_ok());
+}
+
+#[test]
+fn only_what_rules_read_is_counted_and_too_much_is_refused() {
+    let long = "x".repeat(70_000);
+    assert!(!refused("arguments.n > 1", &json!({ "n": 1, "content": long })));
+    for when in ["size(arguments.content) < 1", "'x' in arguments"] {
+        let (rule, _) = compile(&[("no", when)]);
+        let refusal = rule.apply(&caller(), &json!({ "content": long }), &permit()).expect_err(when);
+        assert_eq!(refusal.code(), "schema_invalid");
+        assert!(!refusal.words().contains("xxx"));
+    }
+    assert!(Rule::default().apply(&caller(), &json!({ "content": long }), &permit()).is_ok());
+}

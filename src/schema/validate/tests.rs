@@ -187,7 +187,7 @@ fn hostile_schemas_and_arguments_take_a_bounded_time() {
         (
             "alternatives",
             json!({ "items": { "oneOf": (0..64).map(|n| json!({ "const": n })).collect::<Vec<_>>() } }),
-            json!(vec![64; 20_000]),
+            json!([vec![63; 20_000], vec![64]].concat()),
         ),
     ];
     for (name, schema, arguments) in table {
