@@ -133,10 +133,12 @@ fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<Source>>) 
         let gutter = " ".repeat(number.len());
         let before: String = written.chars().take(usize::try_from(*column).unwrap_or(1).saturating_sub(1)).collect();
         let blank: String = before.chars().map(|letter| if letter == '\t' { '\t' } else { ' ' }).collect();
-        text.push_str(&format!("{gutter} |\n{number} | {written}\n{gutter} | {blank}^\n"));
+        let shown = format!("{gutter} |\n{number} | {written}\n{gutter} | {blank}^\n");
+        text.push_str(&shown);
     }
     if let Some(hint) = hint {
-        text.push_str(&format!("  = help: {hint}\n"));
+        let help = format!("  = help: {hint}\n");
+        text.push_str(&help);
     }
     text.push('\n');
     text

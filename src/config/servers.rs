@@ -15,11 +15,11 @@ const MAX_SERVERS: usize = 64;
 /// Characters of a server's name at most.
 const MAX_NAME: usize = 32;
 /// One call's time (SECURITY §8).
-const TIMEOUT: Duration = Duration::from_secs(60);
-const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_mins(1);
+const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 /// A server's time until its first answer; long enough at most to build it first.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-const MAX_START_TIMEOUT: Duration = Duration::from_secs(3600);
+const MAX_START_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// One tool server.
 #[derive(Debug, Clone)]

@@ -24,7 +24,8 @@ fn load_text(text: &str) -> (Loaded, String) {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), &[(FILE_NAME, text)]);
     let loaded = load_with(&directory.path().join(FILE_NAME), &variables);
-    let shown = loaded.reading.diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect::<String>();
+    let shown =
+        loaded.reading.diagnostics.iter().fold(String::new(), |text, diagnostic| text + &format!("{diagnostic}\n"));
     let shown = shown.replace(&format!("{}/", directory.path().display()), "");
     (loaded, shown)
 }

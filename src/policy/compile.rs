@@ -72,7 +72,7 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     let policy = usable.then(|| {
         let contracts: HashMap<_, _> = stock.contracts.into_iter().map(|(name, held)| (name, held.rules)).collect();
         let allowlist = allowlist::Rule::new(mode, stock.layers, contracts);
-        Policy { version: version(mode, said), mode, identity, allowlist, methods }
+        Policy { version: version(mode, &said), mode, identity, allowlist, methods }
     });
     Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
 }
@@ -215,13 +215,15 @@ fn canonical(tree: &Value) -> Vec<u8> {
 }
 
 /// The order of files, their comments and their layout don't count.
-fn version(mode: Mode, said: Vec<Vec<u8>>) -> String {
+fn version(mode: Mode, said: &[Vec<u8>]) -> String {
     let mut parts: Vec<[u8; 32]> = said.iter().map(|text| Sha256::digest(text).into()).collect();
     parts.sort_unstable();
     let mut whole = Sha256::new();
     whole.update([u8::from(mode == Mode::Observe)]);
-    parts.iter().for_each(|part| whole.update(part));
-    whole.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    for part in parts {
+        whole.update(part);
+    }
+    whole.finalize().iter().take(6).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// The server that a tool's full name begins with, if it is declared.

@@ -207,8 +207,7 @@ impl Live {
 /// Reading a file must not lead to reading it again.
 fn is_change(kind: EventKind) -> bool {
     match kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
-        EventKind::Access(_) => false,
+        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
         EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => true,
     }
 }

@@ -1,4 +1,4 @@
-//! A path in the YAML → file:line:column. The one place that reads YAML.
+//! A path in the YAML → `file:line:column`. The one place that reads YAML.
 
 use crate::model::diagnostic::{Diagnostic, Problem, Severity};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};

@@ -22,7 +22,8 @@ fn contracts(tools: &[&str], owner_only: bool) -> HashMap<ToolName, Arc<ToolRule
 
 #[test]
 fn a_layer_decides_by_its_table() {
-    let cases: &[(Option<&[&str]>, &[&str], &str, &str)] = &[
+    type Case = (Option<&'static [&'static str]>, &'static [&'static str], &'static str, &'static str);
+    let cases: &[Case] = &[
         (None, &[], "fs__read", "contract: nothing against it"),
         (Some(&[]), &[], "fs__read", "global: no pattern of `allow` matches"),
         (Some(&["fs__*"]), &[], "fs__read", "contract: nothing against it"),

@@ -23,7 +23,7 @@ fn compile_files(files: &[(&str, &str)], mode: Mode) -> (Compiled, String) {
         fs::write(directory.path().join(name), text).unwrap();
     }
     let compiled = compile(basis(directory.path(), mode), Vec::new());
-    let shown: String = compiled.diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect();
+    let shown = compiled.diagnostics.iter().fold(String::new(), |text, diagnostic| text + &format!("{diagnostic}\n"));
     (compiled, shown.replace(&format!("{}/", directory.path().display()), ""))
 }
 
