@@ -231,7 +231,9 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     } = settings;
     let Named { servers: declared, agents, open } = named;
     let listen = problems.under("listen", |problems| doors::agents(&listen, open, mode, problems));
-    let admin = problems.under("admin", |problems| doors::operators(admin, problems));
+    let tokens = callers.iter().filter_map(|caller| caller.token.as_ref());
+    let tokens: Vec<&Secret> = tokens.chain(front_ends.iter().map(|front_end| &front_end.token)).collect();
+    let admin = problems.under("admin", |problems| doors::operators(admin, &tokens, problems));
     let identity = identity::Settings { callers, front_ends }.compile(problems);
     let servers = problems.under("servers", |problems| servers::compile(servers, directory, problems));
     let data = problems.under("data", |problems| doors::data(&data, directory, problems));

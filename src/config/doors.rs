@@ -4,6 +4,7 @@ use super::settings::{AdminSettings, MethodSettings, OperatorSettings};
 use super::{Admin, Operator};
 use crate::guards::Mode;
 use crate::model::diagnostic::Problems;
+use crate::model::secret::Secret;
 use crate::policy::Methods;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -39,8 +40,8 @@ pub(super) fn agents(text: &str, open: bool, mode: Mode, problems: &mut Problems
     Some(listen)
 }
 
-/// The operators' door.
-pub(super) fn operators(settings: AdminSettings, problems: &mut Problems) -> Option<Admin> {
+/// The operators' door. `agents`: tokens that must not open it.
+pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &mut Problems) -> Option<Admin> {
     let AdminSettings { listen, tokens } = settings;
     let none = tokens.is_empty();
     let mut known: Vec<Operator> = Vec::new();
@@ -54,8 +55,9 @@ pub(super) fn operators(settings: AdminSettings, problems: &mut Problems) -> Opt
                     if token.expose().len() < 16 {
                         problems.error("the token is shorter than 16 bytes", "make one: `openssl rand -hex 32`");
                     }
-                    if known.iter().any(|other| other.token.expose() == token.expose()) {
-                        problems.error("another operator has the same token", "make a new one");
+                    let others = known.iter().map(|other| &other.token).chain(agents.iter().copied());
+                    if others.into_iter().any(|other| other.expose() == token.expose()) {
+                        problems.error("an agent or another operator has the same token", "make a new one");
                     }
                 });
             });

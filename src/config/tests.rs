@@ -102,6 +102,11 @@ fn who_may_connect_follows_from_the_address_and_the_callers() {
         ("listen: 127.0.0.1:1\n", true, "every program on this machine is the agent `anonymous`"),
         ("listen: '[::1]:1'\nmode: observe\n", true, ""),
         ("listen: 0.0.0.0:1\n", false, "other machines can reach this address"),
+        (
+            "admin: { tokens: [{ name: ann, token: '${BOT_TOKEN}' }] }\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n",
+            false,
+            "an agent or another operator has the same token",
+        ),
         ("listen: 0.0.0.0:1\ncallers: []\n", false, "other machines can reach this address"),
         ("listen: 0.0.0.0:1\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n", true, ""),
     ];
