@@ -88,13 +88,10 @@ impl<'a> Walk<'a> {
         let by_pattern = members.get("patternProperties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
         let additional = members.get("additionalProperties").filter(|_| !by_pattern);
         for (name, value) in object {
-            let found = match (declared.and_then(|declared| declared.get(name)), additional) {
-                (Some(schema), _) => self.below(name, schema, value),
-                (None, Some(Value::Bool(false))) => {
-                    Some(self.violation(format!("no property named `{}`", shown(name))))
-                }
-                (None, Some(schema)) => self.below(name, schema, value),
-                (None, None) => None,
+            let found = match declared.and_then(|declared| declared.get(name)).or(additional) {
+                Some(Value::Bool(false)) => Some(self.violation(format!("no property named `{}`", shown(name)))),
+                Some(schema) => self.below(name, schema, value),
+                None => None,
             };
             if found.is_some() {
                 return found;
