@@ -22,7 +22,7 @@ const MAX_CHAIN: usize = 16;
 pub(super) fn explain(schema: &Value, patterns: &Patterns, arguments: &Value) -> Violation {
     let reference_alone = preflight::dialect(schema) == Some(Dialect::Draft07);
     let mut walk = Walk { root: schema, reference_alone, patterns, left: STEPS, path: Vec::new() };
-    pattern::bounded(|| walk.find(schema, arguments, 0)).flatten().unwrap_or_else(|| Violation {
+    pattern::resumed(|| walk.find(schema, arguments, 0)).flatten().unwrap_or_else(|| Violation {
         pointer: String::new(),
         expected: "arguments that match the tool's input schema".to_owned(),
     })

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const ENGINE_BYTES: usize = 256 << 10;
 /// Sizes of a compiled pattern, in bytes, and what a byte of text may cost at that size: 0.15 µs at 2 KiB and 4 µs at
 /// 256 KiB were measured when the engine's automaton gives up.
-const CLASSES: [(usize, u64); 4] = [(2 << 10, 2), (16 << 10, 16), (64 << 10, 64), (ENGINE_BYTES, 64)];
+const CLASSES: [(usize, u64); 4] = [(2 << 10, 2), (16 << 10, 16), (64 << 10, 64), (ENGINE_BYTES, 256)];
 /// The compiled patterns of one schema, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 /// Steps that the backtracking engine may take back.
@@ -144,6 +144,11 @@ impl Pattern {
 /// Runs one judgement; none when it was broken off.
 pub(super) fn bounded<T>(judge: impl FnOnce() -> T) -> Option<T> {
     LEFT.set(WORK);
+    resumed(judge)
+}
+
+/// Goes on with what the last judgement left.
+pub(super) fn resumed<T>(judge: impl FnOnce() -> T) -> Option<T> {
     BROKEN.set(false);
     let judged = judge();
     (!BROKEN.get()).then_some(judged)

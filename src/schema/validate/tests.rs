@@ -187,7 +187,7 @@ fn hostile_schemas_and_arguments_take_a_bounded_time() {
         ("look-around", json!({ "pattern": "(?=a)(.*)*b" }), json!("a".repeat(4_096))),
         ("look-around 2", json!({ "pattern": "^(?:(?=a)a|(?=a)a)+$" }), json!("a".repeat(4_095) + "b")),
         ("states", json!({ "pattern": "1[01]{400}[^01]" }), json!(noise)),
-        ("states, allowed text", json!({ "pattern": "1[01]{400}[^01]" }), json!(noise[..16_000])),
+        ("states, allowed text", json!({ "pattern": "1[01]{400}[^01]" }), json!(noise[..4_000])),
         ("few states", json!({ "pattern": "1[01]{15}[23]" }), json!(noise[..500_000])),
         ("keys", json!({ "patternProperties": { "1[01]{400}[^01]": {} }, "not": {} }), Value::Object(keys)),
         ("many texts", json!({ "properties": { "a": { "items": { "pattern": "^(?:(?=a)a|(?=a)a)+$" } } } }), alike),
