@@ -1,8 +1,10 @@
 //! Floor 2: the guards, in the order of the gate (SEMANTICS §2). One guard, one file, one shape: header, `Settings` as
 //! written, `Rule` as run, evidence, `impl Section`, `impl Rule` with one verb.
 
+pub mod allowlist;
 pub mod arguments;
 pub mod evidence;
+pub mod identity;
 pub mod permission;
 pub mod rules;
 
@@ -16,4 +18,44 @@ pub trait Section: Sized {
     const NAME: &'static str;
     /// Judges the settings; notes every problem and goes on.
     fn compile(self, problems: &mut Problems) -> Self::Rule;
+}
+
+/// Whether what breaks a policy is refused.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Mode {
+    /// It is refused.
+    #[default]
+    Enforce,
+    /// It is recorded that it would be refused, and passes.
+    Observe,
+}
+
+/// One contract as run. Only [`allowlist::Admitted`] shows it.
+#[derive(Debug, Default)]
+pub struct ToolRules {
+    /// What the tool is for, in its contract's words.
+    pub purpose: String,
+    /// The actions the contract declares; empty without a contract.
+    pub actions: Vec<String>,
+    /// Does a call change anything? Whatever is not only `read`.
+    pub side_effect: bool,
+    /// Only owners see the tool (001-04).
+    pub owner_only: bool,
+    /// Its part of the gate's step 3.
+    pub arguments: arguments::Rule,
+    /// Step 4.
+    pub permission: permission::Rule,
+    /// Step 5.
+    pub rules: rules::Rule,
+    /// Arguments, by name, that the ledger keeps as sent.
+    pub audit: Vec<String>,
+}
+
+impl ToolRules {
+    /// What observe mode uses for a tool without a contract: asks for nothing, and counts as a side effect.
+    pub fn observed() -> Self {
+        Self { side_effect: true, ..Self::default() }
+    }
 }

@@ -7,6 +7,7 @@ use super::Section;
 use super::evidence::{Checked, Permit};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
+use crate::model::ids::TenantId;
 use crate::model::refusal::Refusal;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -97,7 +98,7 @@ impl Rule {
         }
         if let Some(pointer) = &self.tenant {
             let named = arguments.pointer(pointer).and_then(Value::as_str);
-            if named.is_none() || named != caller.tenant.as_ref().map(|tenant| tenant.as_str()) {
+            if named.is_none() || named != caller.tenant.as_ref().map(TenantId::as_str) {
                 return Err(Refusal::TenantMismatch { pointer: pointer.clone() });
             }
         }
@@ -105,7 +106,7 @@ impl Rule {
             let within = |text: &str| patterns.iter().any(|pattern| pattern.matches(text, caller));
             let allowed = match arguments.pointer(pointer) {
                 Some(Value::String(text)) => within(text),
-                Some(Value::Array(all)) => !all.is_empty() && all.iter().all(|one| one.as_str().is_some_and(within)),
+                Some(Value::Array(all)) => !all.is_empty() && all.iter().all(|one| one.as_str().is_some_and(&within)),
                 Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
             };
             if !allowed {

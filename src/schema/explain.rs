@@ -22,7 +22,7 @@ const MAX_CHAIN: usize = 16;
 pub(super) fn explain(schema: &Value, patterns: &Patterns, arguments: &Value) -> Violation {
     let reference_alone = preflight::dialect(schema) == Some(Dialect::Draft07);
     let mut walk = Walk { root: schema, reference_alone, patterns, left: STEPS, path: Vec::new() };
-    pattern::bounded(|| walk.find(schema, arguments, 0)).flatten().unwrap_or_else(|| Violation {
+    pattern::resumed(|| walk.find(schema, arguments, 0)).flatten().unwrap_or_else(|| Violation {
         pointer: String::new(),
         expected: "arguments that match the tool's input schema".to_owned(),
     })
@@ -88,13 +88,10 @@ impl<'a> Walk<'a> {
         let by_pattern = members.get("patternProperties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
         let additional = members.get("additionalProperties").filter(|_| !by_pattern);
         for (name, value) in object {
-            let found = match (declared.and_then(|declared| declared.get(name)), additional) {
-                (Some(schema), _) => self.below(name, schema, value),
-                (None, Some(Value::Bool(false))) => {
-                    Some(self.violation(format!("no property named `{}`", shown(name))))
-                }
-                (None, Some(schema)) => self.below(name, schema, value),
-                (None, None) => None,
+            let found = match declared.and_then(|declared| declared.get(name)).or(additional) {
+                Some(Value::Bool(false)) => Some(self.violation(format!("no property named `{}`", shown(name)))),
+                Some(schema) => self.below(name, schema, value),
+                None => None,
             };
             if found.is_some() {
                 return found;

@@ -14,6 +14,8 @@ pub struct Schema {
     source: Value,
     validator: Validator,
     patterns: Patterns,
+    /// What a byte of a key costs.
+    keys: u64,
     names: Names,
 }
 
@@ -36,7 +38,7 @@ enum Formats {
 }
 
 /// Said when the patterns of a schema would cost too much on the text of a call.
-const TOO_MUCH_TEXT: &str = "less text where the schema has patterns: 1 MiB in all, 4 KiB where a pattern looks around";
+const TOO_MUCH_TEXT: &str = "less text, or fewer names, where the schema has patterns";
 
 impl Schema {
     /// Compiles a tool server's schema, or says why the tool must be quarantined.
@@ -53,17 +55,24 @@ impl Schema {
         let survey = preflight::survey(schema)?;
         let dialect = preflight::dialect(schema).ok_or(Quarantine::UnknownDialect)?;
         let patterns = pattern::compile(&survey.patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
-        if !survey.key_patterns.iter().all(|pattern| pattern::is_linear(pattern, dialect)) {
-            return Err(Quarantine::UnusablePattern);
-        }
+        let costs = pattern::costs_of_keys(&survey.key_patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
+        let cost_of = |schema: &Value| {
+            let patterns = schema.get("patternProperties").and_then(Value::as_object);
+            patterns.into_iter().flat_map(serde_json::Map::keys).filter_map(|pattern| costs.get(pattern.as_str())).sum()
+        };
+        // References that multiply subschemas multiply the matching, too.
+        let keys = if costs.is_empty() { 0 } else { preflight::expansions(&survey, cost_of) };
         let names = Names::of(&survey);
         let validator = build(schema, dialect, formats, &patterns)?;
-        Ok(Self { source: schema.clone(), validator, patterns, names })
+        Ok(Self { source: schema.clone(), validator, patterns, keys, names })
     }
 
     /// Judges arguments.
     pub fn accepts(&self, arguments: &Value) -> Result<(), Violation> {
         self.names.judge(arguments)?;
+        if !pattern::affords_keys(arguments, self.keys) {
+            return Err(Violation { pointer: String::new(), expected: TOO_MUCH_TEXT.to_owned() });
+        }
         match pattern::bounded(|| self.validator.is_valid(arguments)) {
             Some(true) => Ok(()),
             Some(false) => Err(explain::explain(&self.source, &self.patterns, arguments)),

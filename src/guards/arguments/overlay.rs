@@ -101,15 +101,13 @@ fn keyword_spelt(keyword: &str, value: &Value, problems: &mut Problems, depth: u
         _ if ONE.contains(&keyword) => spelt_to(value, problems, depth),
         // A wrong kind of value: the compiler says so.
         _ if LIST.contains(&keyword) || NAMED.contains(&keyword) => true,
-        _ => {
-            let nearest = nearest(keyword);
-            problems.error(
-                format!("`{}` is not a keyword of JSON Schema", keyword.escape_debug()),
-                nearest.map_or_else(
-                    || "a property is described under `properties`".to_owned(),
-                    |nearest| format!("did you mean `{nearest}`?"),
-                ),
-            );
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            let message = format!("`{}` is not a keyword of JSON Schema", keyword.escape_debug());
+            let hint = match nearest(keyword) {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => "a property is described under `properties`".to_owned(),
+            };
+            problems.error(message, hint);
             false
         }
     }

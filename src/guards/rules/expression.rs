@@ -250,13 +250,15 @@ impl<'a> Judge<'a> {
 
     /// The path of `arguments.a.b` or `arguments['a'].b`.
     fn path(&self, node: &IdedExpr) -> Option<Vec<String>> {
-        let (operand, name) = match &node.expr {
-            Expr::Select(select) => (&*select.operand, select.field.clone()),
-            Expr::Call(CallExpr { func_name, target: None, args }) if func_name == operators::INDEX => {
-                let [operand, index] = args.as_slice() else { return None };
-                (operand, literal(index)?)
-            }
-            _ => return None,
+        let (operand, name) = if let Expr::Select(select) = &node.expr {
+            (&*select.operand, select.field.clone())
+        } else if let Expr::Call(CallExpr { func_name, target: None, args }) = &node.expr
+            && func_name == operators::INDEX
+            && let [operand, index] = args.as_slice()
+        {
+            (operand, literal(index)?)
+        } else {
+            return None;
         };
         let mut path = if self.is_free(operand, "arguments") { Vec::new() } else { self.path(operand)? };
         path.push(name);
@@ -332,8 +334,5 @@ impl<'a> Judge<'a> {
 }
 
 fn literal(node: &IdedExpr) -> Option<String> {
-    match &node.expr {
-        Expr::Literal(LiteralValue::String(text)) => Some(text.inner().to_owned()),
-        _ => None,
-    }
+    if let Expr::Literal(LiteralValue::String(text)) = &node.expr { Some(text.inner().to_owned()) } else { None }
 }

@@ -131,7 +131,8 @@ fn the_example_gate_answers_by_its_codes() {
 /// 003-29: of two faults the earlier one answers.
 #[test]
 fn of_two_faults_the_earlier_one_answers() {
-    let faults: [(&str, fn(Caller, Value) -> (Caller, Value)); 5] = [
+    type Fault = fn(Caller, Value) -> (Caller, Value);
+    let faults: [(&str, Fault); 5] = [
         ("rbac_denied", |caller, call| (Caller { roles: vec![], ..caller }, call)),
         ("tenant_mismatch", |caller, call| (caller, with(call, "tenant_id", &json!("t_999")))),
         ("amount_out_of_range", |caller, call| (caller, with(call, "amount_cents", &json!(0)))),

@@ -2,6 +2,7 @@
 
 use super::expression::Wanted;
 use crate::model::caller::Caller;
+use crate::model::ids::TenantId;
 use cel::objects::{Key, Map};
 use serde_json::{Number, Value};
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ pub(super) fn caller(caller: &Caller) -> cel::Value {
     let roles = caller.roles.iter().map(|role| cel::Value::from(role.as_str())).collect();
     map([
         ("agent", text(Some(caller.agent.as_str()))),
-        ("tenant", text(caller.tenant.as_ref().map(|tenant| tenant.as_str()))),
+        ("tenant", text(caller.tenant.as_ref().map(TenantId::as_str))),
         ("roles", cel::Value::List(Arc::new(roles))),
         ("group", text(caller.group.as_deref())),
         ("model", text(caller.model.as_deref())),

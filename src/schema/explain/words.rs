@@ -118,5 +118,5 @@ fn length(keyword: &str, wanted: &Value, length: usize, unit: (&str, &str, &str)
         "max" if length > limit => "at most",
         _ => return None,
     };
-    Some(format!("{words} {wanted} {}", if limit == 1.0 { unit.1 } else { unit.2 }))
+    Some(format!("{words} {wanted} {}", if wanted.as_u64() == Some(1) { unit.1 } else { unit.2 }))
 }

@@ -80,6 +80,7 @@ fn schemas_beyond_the_bounds_quarantine() {
         (ladder(14), "too_many_expansions"),
         (ladder(30), "too_many_expansions"),
         (json!({ "enum": (0..1_001).collect::<Vec<_>>() }), "enum_too_long"),
+        (json!({ "enum": (0..101).map(|n| json!([n])).collect::<Vec<_>>() }), "enum_too_long"),
         (wide("oneOf", 65), "too_many_alternatives"),
         (wide("anyOf", 65), "too_many_alternatives"),
     ];

@@ -195,7 +195,7 @@ impl Routes {
     }
 
     fn fault(&self, why: &str, sent: Sent) -> Fault {
-        Fault { what: format!("server `{}`: {why}", self.server), sent }
+        Fault { what: format!("server `{}`: {why}", self.server), sent, status: None }
     }
 
     /// Gives a message to its owner, or back if it belongs to no request.

@@ -1,0 +1,148 @@
+//! `toolgate check`: judges configuration and policies without connecting anywhere; all problems at once.
+
+use crate::config::{self, FILE_NAME};
+use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::policy::compile;
+use crate::policy::locate::Document;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// What to judge.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Configuration files, directories that hold a toolgate.yaml, or policy files at or below one
+    /// [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml, /etc/toolgate/toolgate.yaml]
+    paths: Vec<PathBuf>,
+}
+
+/// Prints every problem and one line that sums up. 0: no error, 1: an error.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let (text, code) = judge(&args.paths)?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(code)
+}
+
+/// What [`run`] prints, and its exit code.
+///
+/// # Errors
+/// There is no configuration for a path.
+pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
+    let mut configurations = Vec::new();
+    if paths.is_empty() {
+        let none = || anyhow::anyhow!("no {FILE_NAME} here, in ~/.config/toolgate or in /etc/toolgate; name one");
+        configurations.push(config::find().ok_or_else(none)?);
+    }
+    for path in paths {
+        let found = configuration_of(path);
+        let found = found.ok_or_else(|| anyhow::anyhow!("no {FILE_NAME} in or above {}; name one", path.display()))?;
+        if !configurations.contains(&found) {
+            configurations.push(found);
+        }
+    }
+    let mut diagnostics = Vec::new();
+    let mut good = Vec::new();
+    for configuration in &configurations {
+        let config::Loaded { config: _, reading } = config::load(configuration);
+        if let Some(policy) = reading.policy {
+            let contracts = policy.allowlist.contracts().count();
+            good.push(format!("{}: {contracts} contracts, policy {}", configuration.display(), policy.version));
+        }
+        diagnostics.extend(reading.diagnostics);
+    }
+    compile::sort(&mut diagnostics);
+    let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
+    let mut text = String::new();
+    let mut sources = HashMap::new();
+    for diagnostic in &diagnostics {
+        text.push_str(&show(diagnostic, &mut sources));
+    }
+    for line in good {
+        writeln!(text, "{line}")?;
+    }
+    writeln!(text, "{errors} errors, {} warnings", diagnostics.len() - errors)?;
+    Ok((text, u8::from(errors > 0)))
+}
+
+/// The configuration that `path` is, holds, or belongs to as a policy.
+fn configuration_of(path: &Path) -> Option<PathBuf> {
+    if path.is_dir() {
+        let within = path.join(FILE_NAME);
+        return if within.is_file() { Some(within) } else { above(path) };
+    }
+    let document = Document::read(path).ok();
+    let is_policy = |document: &Document| {
+        document
+            .tree()
+            .as_object()
+            .is_some_and(|map| !map.is_empty() && map.keys().all(|key| key == "contracts" || key == "layers"))
+    };
+    if document.as_ref().is_some_and(is_policy) { above(path) } else { Some(path.to_path_buf()) }
+}
+
+fn above(path: &Path) -> Option<PathBuf> {
+    let whole = std::path::absolute(path).ok()?;
+    whole.ancestors().skip(1).map(|directory| directory.join(FILE_NAME)).find(|candidate| candidate.is_file())
+}
+
+struct Source {
+    lines: Vec<String>,
+    secret: Vec<u32>,
+}
+
+impl Source {
+    fn read(file: &str) -> Option<Self> {
+        let document = Document::read(Path::new(file)).ok()?;
+        let lines = document.text().lines().map(ToOwned::to_owned).collect();
+        Some(Self { lines, secret: document.lines_of(holds_secret) })
+    }
+
+    /// The line, unless a secret is written on it.
+    fn line(&self, number: u32) -> Option<&str> {
+        let index = usize::try_from(number.checked_sub(1)?).ok()?;
+        self.lines.get(index).map(String::as_str).filter(|_| !self.secret.contains(&number))
+    }
+}
+
+/// Is this a token, a header or a variable of a child, written out instead of `${…}`?
+fn holds_secret(path: &[String], value: &serde_json::Value) -> bool {
+    let place = path.iter().any(|step| step == "token" || step == "headers" || step == "env" || step == "url");
+    let scalar = !value.is_object() && !value.is_array();
+    place && scalar && !value.as_str().is_some_and(is_variable)
+}
+
+/// Is this one variable, without a default that could be the secret itself?
+fn is_variable(text: &str) -> bool {
+    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+}
+
+/// One problem, the line it is on, and a caret under the place.
+fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<Source>>) -> String {
+    let Diagnostic { severity, file, line, column, message, hint } = diagnostic;
+    let severity = match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    let place = if *line > 0 { format!("{file}:{line}:{column}") } else { file.clone() };
+    let mut text = format!("{severity}: {message}\n  --> {place}\n");
+    let source = sources.entry(file.clone()).or_insert_with(|| Source::read(file));
+    if let Some(written) = source.as_ref().and_then(|source| source.line(*line)) {
+        let number = line.to_string();
+        let gutter = " ".repeat(number.len());
+        let before: String = written.chars().take(usize::try_from(*column).unwrap_or(1).saturating_sub(1)).collect();
+        let blank: String = before.chars().map(|letter| if letter == '\t' { '\t' } else { ' ' }).collect();
+        let shown = format!("{gutter} |\n{number} | {written}\n{gutter} | {blank}^\n");
+        text.push_str(&shown);
+    }
+    if let Some(hint) = hint {
+        let help = format!("  = help: {hint}\n");
+        text.push_str(&help);
+    }
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests;

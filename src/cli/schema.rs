@@ -1,0 +1,55 @@
+//! `toolgate schema`: the JSON Schema of a file, for editors.
+
+use crate::config::Settings;
+use crate::policy::file::File;
+use crate::policy::shape::schema_of;
+use std::io::Write;
+
+/// What to print.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Which file
+    #[arg(value_enum, default_value_t = Kind::Policy)]
+    kind: Kind,
+}
+
+/// A file that toolgate reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// toolgate.yaml
+    Config,
+    /// A policy file
+    Policy,
+}
+
+/// Prints the schema.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    std::io::stdout().write_all(text(args.kind)?.as_bytes())?;
+    Ok(0)
+}
+
+/// The schema as the files under `policies/` hold it.
+pub fn text(kind: Kind) -> anyhow::Result<String> {
+    let schema = match kind {
+        Kind::Config => schema_of::<Settings>(),
+        Kind::Policy => schema_of::<File>(),
+    };
+    Ok(format!("{}\n", serde_json::to_string_pretty(&schema)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, text};
+
+    /// 002-07: one struct generates both the schema and the parser, and the committed schema is that one.
+    #[test]
+    fn committed_schemas_are_those_of_the_structs() {
+        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
+        for (kind, name) in [(Kind::Config, "toolgate.schema.json"), (Kind::Policy, "policy.schema.json")] {
+            let path = directory.join(name);
+            let hint = format!("run `toolgate schema` into {}", path.display());
+            let committed = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{error}: {hint}"));
+            assert!(committed == text(kind).unwrap(), "{hint}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Process settings: `toolgate.yaml` (DESIGN §2) → what the process runs on, and what the policy stands on.
+//!
+//! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
+
+use crate::guards::{Mode, Section, identity};
+use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
+use crate::model::ids::{AgentId, ServerName};
+use crate::model::secret::Secret;
+use crate::policy::compile::{self, Basis, Compiled};
+use crate::policy::live::Reading;
+use crate::policy::locate::{self, Document};
+use crate::policy::{Methods, shape};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+mod doors;
+mod servers;
+mod settings;
+mod variables;
+
+pub use servers::{Server, Transport};
+pub use settings::Settings;
+
+/// The file's name in every place where it is looked for.
+pub const FILE_NAME: &str = "toolgate.yaml";
+
+/// What the process runs on. Fixed from start to end; what can change while it runs is the policy.
+#[derive(Debug)]
+pub struct Config {
+    /// Where agents are served.
+    pub listen: SocketAddr,
+    /// Where operators are served.
+    pub admin: Admin,
+    /// The directory of the embedded store.
+    pub data: PathBuf,
+    /// The tool servers.
+    pub servers: BTreeMap<ServerName, Server>,
+    /// Values of `Host` that are taken besides those of `listen`.
+    pub allowed_hosts: Vec<String>,
+    /// Values of `Origin` that are taken besides those of `listen`.
+    pub allowed_origins: Vec<String>,
+    startup: BTreeMap<&'static str, [u8; 32]>,
+}
+
+/// The operators' door.
+#[derive(Debug)]
+pub struct Admin {
+    /// Its address.
+    pub listen: SocketAddr,
+    /// Who may use it.
+    pub tokens: Vec<Operator>,
+}
+
+/// One operator.
+#[derive(Debug)]
+pub struct Operator {
+    /// The name, for the ledger.
+    pub name: String,
+    /// The bearer token that proves it.
+    pub token: Secret,
+    /// The operator's roles.
+    pub roles: Vec<String>,
+}
+
+/// Everything the files say.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The process settings; none if there is an error.
+    pub config: Option<Config>,
+    /// The policy, with all diagnostics of configuration and policies.
+    pub reading: Reading,
+}
+
+/// The keys that only a restart applies.
+const STARTUP: &[&str] = &["listen", "admin", "data", "servers", "allowed_hosts", "allowed_origins"];
+
+/// The configuration to use when none is named: `./toolgate.yaml`, then `~/.config/toolgate/toolgate.yaml`, then
+/// `/etc/toolgate/toolgate.yaml`.
+pub fn find() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config/toolgate"));
+    let places = [Some(PathBuf::new()), home, Some(PathBuf::from("/etc/toolgate"))];
+    places.into_iter().flatten().map(|place| place.join(FILE_NAME)).find(|path| path.is_file())
+}
+
+/// Reads the configuration at `path` and the policies it names; variables come from the environment.
+pub fn load(path: &Path) -> Loaded {
+    load_with(path, &|name| std::env::var(name).ok())
+}
+
+/// As [`load`], with the variables that `variable` gives.
+pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let mut watched = BTreeSet::from([(watchable(directory), false)]);
+    let document = match Document::read(path) {
+        Ok(document) => document,
+        Err(unreadable) => {
+            let reading = Reading { policy: None, diagnostics: vec![unreadable], fingerprint: [0; 32], watched };
+            return Loaded { config: None, reading };
+        }
+    };
+    let (judged, mut diagnostics) = judge(&document, directory, variable);
+    diagnostics.extend(locate::too_open(path));
+    let Some(Judged { config, basis }) = judged else {
+        compile::sort(&mut diagnostics);
+        let fingerprint = Sha256::digest(document.text()).into();
+        return Loaded { config: None, reading: Reading { policy: None, diagnostics, fingerprint, watched } };
+    };
+    watched.extend(basis.policies.iter().flat_map(|policies| places(policies)));
+    let deep: Vec<PathBuf> = watched.iter().filter(|(_, deep)| *deep).map(|(path, _)| path.clone()).collect();
+    watched.retain(|(path, is_deep)| *is_deep || !deep.contains(path));
+    let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, diagnostics);
+    let fingerprint = Sha256::new_with_prefix(fingerprint).chain_update(document.text()).finalize().into();
+    let config = config.filter(|_| policy.is_some());
+    Loaded { config, reading: Reading { policy, diagnostics, fingerprint, watched } }
+}
+
+/// Reads the files again and again for [`Live`](crate::policy::live::Live): what only a restart applies is a warning.
+pub fn reader(path: PathBuf, running: &Config) -> impl Fn() -> Reading + Send + Sync + 'static {
+    let startup = running.startup.clone();
+    move || {
+        let Loaded { config, mut reading } = load(&path);
+        let now = config.map(|config| config.startup).unwrap_or_default();
+        let changed = STARTUP.iter().filter(|key| !now.is_empty() && now.get(*key) != startup.get(*key));
+        reading.diagnostics.extend(changed.map(|key| Diagnostic {
+            severity: Severity::Warning,
+            file: path.display().to_string(),
+            line: 0,
+            column: 0,
+            message: format!("`{key}` has changed"),
+            hint: Some("restart to apply it".to_owned()),
+        }));
+        reading
+    }
+}
+
+/// Without a file: one server, observed, for everybody on this machine.
+pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
+    let servers = BTreeMap::from([(server.name.clone(), server)]);
+    let basis = Basis {
+        mode,
+        servers: servers.keys().cloned().collect(),
+        agents: vec![AgentId::new(identity::ANONYMOUS)],
+        identity: identity::Rule::anonymous(),
+        methods: Methods::default(),
+        policies: Vec::new(),
+        written: Value::Null,
+    };
+    let config = Config {
+        listen: doors::LISTEN,
+        admin: Admin { listen: doors::ADMIN_LISTEN, tokens: Vec::new() },
+        data: PathBuf::from(settings::DATA),
+        servers,
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+        startup: BTreeMap::new(),
+    };
+    let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, Vec::new());
+    (config, Reading { policy, diagnostics, fingerprint, watched: BTreeSet::new() })
+}
+
+/// The names that policies may use: also those of entries that are wrong otherwise, so that one flaw is one problem.
+struct Named {
+    servers: Vec<ServerName>,
+    agents: Vec<AgentId>,
+    open: bool,
+}
+
+impl Named {
+    fn in_tree(tree: &Value) -> Self {
+        let servers = tree["servers"].as_object().into_iter().flat_map(|servers| servers.keys());
+        let callers = tree["callers"].as_array().into_iter().flatten();
+        let agents = callers.filter_map(|caller| caller["agent"].as_str()).map(AgentId::new);
+        let wanted = |key: &str| tree.get(key).is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty()));
+        let open = !wanted("callers") && !wanted("front_ends");
+        let anonymous = open.then(|| AgentId::new(identity::ANONYMOUS));
+        Self {
+            servers: servers.map(|name| ServerName::new(name)).collect(),
+            agents: agents.chain(anonymous).collect(),
+            open,
+        }
+    }
+}
+
+struct Judged {
+    config: Option<Config>,
+    basis: Basis,
+}
+
+fn judge(
+    document: &Document,
+    directory: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> (Option<Judged>, Vec<Diagnostic>) {
+    let mut missing = Problems::default();
+    let mut tree = document.tree().clone();
+    variables::replace(&mut tree, variable, &mut missing);
+    let missing: Vec<Problem> = missing.into_found();
+    let startup = STARTUP.iter().map(|key| (*key, Sha256::digest(tree[*key].to_string()).into())).collect();
+    let mut problems = Problems::default();
+    let named = Named::in_tree(&tree);
+    let settings = shape::read::<Settings>(tree, &mut problems);
+    let judged = settings.map(|settings| build(settings, named, directory, &mut problems)).map(|mut judged| {
+        judged.config = judged.config.map(|config| Config { startup, ..config });
+        judged.basis.written = document.tree().clone();
+        judged
+    });
+    // What a missing variable leaves behind is no second problem.
+    let rest =
+        problems.into_found().into_iter().filter(|found| missing.iter().all(|missing| missing.path != found.path));
+    let found: Vec<Problem> = rest.collect();
+    let diagnostics = missing.into_iter().chain(found).map(|problem| document.locate(problem)).collect();
+    (judged, diagnostics)
+}
+
+fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Problems) -> Judged {
+    let Settings {
+        listen,
+        admin,
+        data,
+        mode,
+        servers,
+        callers,
+        front_ends,
+        policies,
+        allowed_hosts,
+        allowed_origins,
+        methods,
+    } = settings;
+    let Named { servers: declared, agents, open } = named;
+    let listen = problems.under("listen", |problems| doors::agents(&listen, open, mode, problems));
+    let tokens = callers.iter().filter_map(|caller| caller.token.as_ref());
+    let tokens: Vec<&Secret> = tokens.chain(front_ends.iter().map(|front_end| &front_end.token)).collect();
+    let admin = problems.under("admin", |problems| doors::operators(admin, &tokens, problems));
+    let identity = identity::Settings { callers, front_ends }.compile(problems);
+    let servers = problems.under("servers", |problems| servers::compile(servers, directory, problems));
+    let data = problems.under("data", |problems| doors::data(&data, directory, problems));
+    problems.under("allowed_hosts", |problems| doors::judge_hosts(&allowed_hosts, problems));
+    problems.under("allowed_origins", |problems| doors::judge_origins(&allowed_origins, problems));
+    let policies = problems.under("policies", |problems| doors::policies(&policies, mode, directory, problems));
+    let methods = problems.under("methods", |problems| doors::methods(methods, problems));
+    let basis = Basis { mode, servers: declared, agents, identity, methods, policies, written: Value::Null };
+    let config = listen.zip(admin).map(|(listen, admin)| Config {
+        listen,
+        admin,
+        data,
+        servers,
+        allowed_hosts,
+        allowed_origins,
+        startup: BTreeMap::new(),
+    });
+    Judged { config, basis }
+}
+
+/// Where a change of `policies` can be seen: beside it, and if it is a directory, in and below it.
+fn places(policies: &Path) -> Vec<(PathBuf, bool)> {
+    let beside = (watchable(policies.parent().unwrap_or(Path::new(""))), false);
+    let within = policies.is_dir().then(|| (policies.to_path_buf(), true));
+    std::iter::once(beside).chain(within).collect()
+}
+
+fn watchable(directory: &Path) -> PathBuf {
+    if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory.to_path_buf() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The small keys of the configuration: addresses, hosts, paths, methods.
+
+use super::settings::{AdminSettings, MethodSettings, OperatorSettings};
+use super::{Admin, Operator};
+use crate::guards::Mode;
+use crate::model::diagnostic::Problems;
+use crate::model::secret::Secret;
+use crate::policy::Methods;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use url::Url;
+
+/// Where agents are served, if nothing is said.
+pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
+/// Where operators are served, if nothing is said.
+pub(super) const ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7778);
+
+fn address(text: &str, problems: &mut Problems) -> Option<SocketAddr> {
+    let address = text.parse().ok();
+    if address.is_none() {
+        problems.error("is no address to listen on", "write IP:port, such as 127.0.0.1:7777 or [::1]:7777");
+    }
+    address
+}
+
+/// The agents' door. `open`: nobody is configured, so everybody is let in.
+pub(super) fn agents(text: &str, open: bool, mode: Mode, problems: &mut Problems) -> Option<SocketAddr> {
+    let listen = address(text, problems)?;
+    if open && !listen.ip().is_loopback() {
+        problems.error(
+            "other machines can reach this address, and no callers are configured",
+            "configure `callers`, or listen on 127.0.0.1",
+        );
+    } else if open && mode == Mode::Enforce {
+        problems.warning(
+            "no callers are configured: every program on this machine is the agent `anonymous`",
+            "configure `callers` with a token each",
+        );
+    }
+    Some(listen)
+}
+
+/// The operators' door. `agents`: tokens that must not open it.
+pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &mut Problems) -> Option<Admin> {
+    let AdminSettings { listen, tokens } = settings;
+    let none = tokens.is_empty();
+    let mut known: Vec<Operator> = Vec::new();
+    problems.under("tokens", |problems| {
+        for (index, OperatorSettings { name, token, roles }) in tokens.into_iter().enumerate() {
+            problems.under(index.to_string(), |problems| {
+                if name.trim().is_empty() {
+                    problems.under("name", |problems| problems.error("is blank", "name the operator"));
+                }
+                problems.under("token", |problems| {
+                    if token.expose().len() < 16 {
+                        problems.error("the token is shorter than 16 bytes", "make one: `openssl rand -hex 32`");
+                    }
+                    let others = known.iter().map(|other| &other.token).chain(agents.iter().copied());
+                    if others.into_iter().any(|other| other.expose() == token.expose()) {
+                        problems.error("an agent or another operator has the same token", "make a new one");
+                    }
+                });
+            });
+            known.push(Operator { name, token, roles });
+        }
+    });
+    let listen = problems.under("listen", |problems| {
+        let listen = address(&listen, problems)?;
+        if none && !listen.ip().is_loopback() {
+            let hint = "configure `admin.tokens`, or listen on 127.0.0.1";
+            problems.error("other machines can reach this address, and no tokens are configured", hint);
+        }
+        Some(listen)
+    })?;
+    Some(Admin { listen, tokens: known })
+}
+
+pub(super) fn judge_hosts(hosts: &[String], problems: &mut Problems) {
+    for (index, host) in hosts.iter().enumerate() {
+        if host.is_empty() || host.contains(['/', '*', ' ', '@']) {
+            problems.under(index.to_string(), |problems| {
+                problems.error("is no host", "write name or name:port, one an entry, without a scheme");
+            });
+        }
+    }
+}
+
+pub(super) fn judge_origins(origins: &[String], problems: &mut Problems) {
+    for (index, origin) in origins.iter().enumerate() {
+        let read = Url::parse(origin).ok().filter(Url::has_host);
+        if read.is_none_or(|url| url.origin().ascii_serialization() != *origin) {
+            problems.under(index.to_string(), |problems| {
+                problems.error("is no origin", "write scheme://host or scheme://host:port, without a path");
+            });
+        }
+    }
+}
+
+/// The directory of the store.
+pub(super) fn data(text: &str, directory: &Path, problems: &mut Problems) -> PathBuf {
+    if text.contains("://") {
+        problems.error("a store that is not a directory is not enforced by this version", "name a directory");
+    } else if text.trim().is_empty() {
+        problems.error("is blank", "name a directory");
+    }
+    directory.join(text)
+}
+
+pub(super) fn policies(written: &[String], mode: Mode, directory: &Path, problems: &mut Problems) -> Vec<PathBuf> {
+    if written.is_empty() && mode == Mode::Enforce {
+        problems.warning("no policies: every call will be refused", "name a file or a directory under `policies`");
+    }
+    let mut found = Vec::new();
+    for (index, text) in written.iter().enumerate() {
+        let path = directory.join(text);
+        if text.trim().is_empty() || !path.exists() {
+            problems.under(index.to_string(), |problems| {
+                problems.error(format!("`{}` does not exist", path.display()), "name a file or a directory");
+            });
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+pub(super) fn methods(settings: MethodSettings, problems: &mut Problems) -> Methods {
+    let MethodSettings { deny, allow } = settings;
+    for (key, list) in [("deny", &deny), ("allow", &allow)] {
+        for (index, method) in list.iter().enumerate() {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_-.$".contains(&byte);
+            if method.is_empty() || !method.bytes().all(plain) {
+                problems.under(key, |problems| {
+                    problems.under(index.to_string(), |problems| {
+                        problems.error("is no name of a method", "write it whole, such as resources/read");
+                    });
+                });
+            }
+        }
+    }
+    Methods { deny, allow }
+}

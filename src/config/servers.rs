@@ -1,0 +1,189 @@
+//! The tool servers of the configuration.
+
+use super::settings::ServerSettings;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::{SEPARATOR, ServerName};
+use crate::model::secret::Secret;
+use jiff::SignedDuration;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use url::Url;
+
+/// Servers at most.
+const MAX_SERVERS: usize = 64;
+/// Characters of a server's name at most.
+const MAX_NAME: usize = 32;
+/// One call's time (SECURITY §8).
+const TIMEOUT: Duration = Duration::from_mins(1);
+const MAX_TIMEOUT: Duration = Duration::from_mins(10);
+/// A server's time until its first answer; long enough at most to build it first.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_START_TIMEOUT: Duration = Duration::from_hours(1);
+
+/// One tool server.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// Its name.
+    pub name: ServerName,
+    /// How it is reached.
+    pub transport: Transport,
+    /// How long one call may take, at most 600 s.
+    pub timeout: Duration,
+    /// How long it may take to answer for the first time, at most 3600 s.
+    pub start_timeout: Duration,
+}
+
+/// How a tool server is reached.
+#[derive(Debug, Clone)]
+pub enum Transport {
+    /// A program that toolgate starts.
+    Child {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// The whole of its environment.
+        env: BTreeMap<String, Secret>,
+        /// Where it runs; toolgate's own directory if none.
+        cwd: Option<PathBuf>,
+    },
+    /// An address.
+    Http {
+        /// The MCP endpoint.
+        url: Url,
+        /// Sent with every request.
+        headers: BTreeMap<String, Secret>,
+    },
+}
+
+impl Server {
+    /// A server with the default times.
+    pub fn new(name: ServerName, transport: Transport) -> Self {
+        Self { name, transport, timeout: TIMEOUT, start_timeout: START_TIMEOUT }
+    }
+}
+
+pub(super) fn compile(
+    written: BTreeMap<String, ServerSettings>,
+    directory: &Path,
+    problems: &mut Problems,
+) -> BTreeMap<ServerName, Server> {
+    if written.len() > MAX_SERVERS {
+        problems.error(format!("more than {MAX_SERVERS} servers"), "run a second toolgate for some of them");
+    }
+    let mut servers = BTreeMap::new();
+    for (name, settings) in written {
+        problems.under(name.clone(), |problems| {
+            judge_name(&name, problems);
+            let name = ServerName::new(&name);
+            // A server that cannot be used is still declared: its contracts are judged all the same.
+            let nowhere = || Transport::Child { command: String::new(), args: vec![], env: BTreeMap::new(), cwd: None };
+            let timeout = time("timeout", settings.timeout.as_deref(), (TIMEOUT, MAX_TIMEOUT), problems);
+            let start = ("start_timeout", settings.start_timeout.as_deref());
+            let start_timeout = time(start.0, start.1, (START_TIMEOUT, MAX_START_TIMEOUT), problems);
+            let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
+            servers.insert(name.clone(), Server { name, transport, timeout, start_timeout });
+        });
+    }
+    servers
+}
+
+fn judge_name(name: &str, problems: &mut Problems) {
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    // A name that ends in `_` would move the `__` of `server__tool`.
+    let clear = !name.contains(SEPARATOR) && !name.ends_with('_');
+    if name.is_empty() || name.len() > MAX_NAME || !plain || !clear {
+        let hint = format!("use 1 to {MAX_NAME} letters, digits, `_` and `-`, without `__` and without `_` at the end");
+        problems.error("is no name for a server", hint);
+    }
+}
+
+fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems) -> Option<Transport> {
+    let ServerSettings { command, args, env, cwd, url, headers, timeout: _, start_timeout: _ } = settings;
+    match (command, url) {
+        (Some(command), None) => {
+            if !headers.is_empty() {
+                problems.under("headers", |problems| problems.error("headers go with `url`", "use `env`"));
+            }
+            if command.trim().is_empty() {
+                problems.under("command", |problems| problems.error("is blank", "name a program"));
+            }
+            problems.under("env", |problems| {
+                for name in env.keys().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
+                    problems.under(name.clone(), |problems| problems.error("is no name of a variable", "rename it"));
+                }
+            });
+            let env = env.into_iter().filter(|(_, value)| !value.expose().is_empty()).collect();
+            Some(Transport::Child { command, args, env, cwd: cwd.map(|cwd| directory.join(cwd)) })
+        }
+        (None, Some(url)) => {
+            if !args.is_empty() || !env.is_empty() || cwd.is_some() {
+                problems.error("`args`, `env` and `cwd` go with `command`", "take them away");
+            }
+            problems.under("headers", |problems| judge_headers(&headers, problems));
+            let url = problems.under("url", |problems| address(&url, problems))?;
+            Some(Transport::Http { url, headers })
+        }
+        (Some(_), Some(_)) => {
+            problems.error("both `command` and `url`", "a server is started or reached, not both");
+            None
+        }
+        (None, None) => {
+            problems.error("neither `command` nor `url`", "say which program to start, or which address to reach");
+            None
+        }
+    }
+}
+
+fn judge_headers(headers: &BTreeMap<String, Secret>, problems: &mut Problems) {
+    for (name, value) in headers {
+        problems.under(name.clone(), |problems| {
+            let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if name.is_empty() || !name.bytes().all(letters) {
+                problems.error("is no name of a header", "use letters, digits and `-`");
+            }
+            if value.expose().bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+                problems.error("holds a control character", "write the value on one line");
+            }
+        });
+    }
+}
+
+fn address(text: &str, problems: &mut Problems) -> Option<Url> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let Some(url) = url else {
+        problems.error("is no address that can be reached", "write https://host/path");
+        return None;
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        problems.error("holds a password", "put it into `headers`, as Authorization");
+    }
+    let near = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    };
+    if url.scheme() == "http" && !near {
+        problems.warning("calls leave this machine unencrypted", "use https");
+    }
+    Some(url)
+}
+
+fn time(key: &str, text: Option<&str>, (usual, most): (Duration, Duration), problems: &mut Problems) -> Duration {
+    let Some(text) = text else { return usual };
+    let read = text.parse::<SignedDuration>().ok().and_then(|span| Duration::try_from(span).ok());
+    match read {
+        Some(time) if time > Duration::ZERO && time <= most => time,
+        Some(_) => {
+            let hint = format!("between 1ms and {}s", most.as_secs());
+            problems.under(key, |problems| problems.error("is out of bounds", hint));
+            usual
+        }
+        None => {
+            problems.under(key, |problems| problems.error("is no length of time", "write 60s, 10m or 1h30m"));
+            usual
+        }
+    }
+}

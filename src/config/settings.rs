@@ -1,0 +1,123 @@
+//! `toolgate.yaml` as written (DESIGN §2).
+
+use crate::guards::Mode;
+use crate::guards::identity::{CallerSettings, FrontEndSettings};
+use crate::model::secret::Secret;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Where the embedded store is, if nothing is said.
+pub(super) const DATA: &str = "./toolgate-data";
+
+/// The whole file. `${NAME}` and `${NAME:-default}` in any text stand for environment variables, `$${` for `${`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "toolgate configuration", rename = "Configuration")]
+pub struct Settings {
+    /// The address where agents are served; one that other machines reach needs `callers`.
+    pub listen: String,
+    /// The operators' door.
+    pub admin: AdminSettings,
+    /// The directory of the embedded store.
+    pub data: String,
+    /// `enforce` refuses what breaks the policies; `observe` records it and lets it pass.
+    pub mode: Mode,
+    /// The tool servers, in the shape of an MCP client's `mcpServers`. Names: letters, digits, `_`, `-`; no `__`.
+    pub servers: BTreeMap<String, ServerSettings>,
+    /// The agents. None: everybody on this machine is the agent `anonymous`.
+    pub callers: Vec<CallerSettings>,
+    /// Trusted programs between agents and toolgate, which name the agent in a header.
+    pub front_ends: Vec<FrontEndSettings>,
+    /// Policy files, and directories of them (all of `*.yaml`, `*.yml`; not `tests/`).
+    pub policies: Vec<String>,
+    /// Values of the header `Host` that are taken besides those of `listen`: `name` or `name:port`.
+    pub allowed_hosts: Vec<String>,
+    /// Values of the header `Origin` that are taken besides those of `listen`: `scheme://host[:port]`.
+    pub allowed_origins: Vec<String>,
+    /// Which methods pass besides tool calls.
+    pub methods: MethodSettings,
+}
+
+/// The operators' door.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Admin")]
+pub struct AdminSettings {
+    /// The address where operators are served; one that other machines reach needs `tokens`.
+    pub listen: String,
+    /// The operators.
+    pub tokens: Vec<OperatorSettings>,
+}
+
+/// One operator.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Operator")]
+pub struct OperatorSettings {
+    /// the operator's name, for the ledger
+    pub name: String,
+    /// the bearer token that proves it; 16 bytes or more
+    pub token: Secret,
+    /// The operator's roles.
+    #[serde(default)]
+    pub roles: Vec<String>,
+}
+
+/// A tool server: a program to start (`command`), or an address (`url`).
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Server")]
+pub struct ServerSettings {
+    /// The program to start; it speaks MCP on standard input and output.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment, and nothing else of toolgate's. An empty value means: not set.
+    pub env: BTreeMap<String, Secret>,
+    /// The directory it runs in; toolgate's own if absent.
+    pub cwd: Option<String>,
+    /// The address of its MCP endpoint (Streamable HTTP).
+    pub url: Option<String>,
+    /// Headers sent with every request to `url`.
+    pub headers: BTreeMap<String, Secret>,
+    /// How long one call may take: `60s` if absent, `10m` at most.
+    pub timeout: Option<String>,
+    /// How long the server may take to answer for the first time: `30s` if absent, `1h` at most.
+    pub start_timeout: Option<String>,
+}
+
+/// Which methods pass: known ones unless denied; unknown ones if allowed, or if `mode` is `observe`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Methods")]
+pub struct MethodSettings {
+    /// Methods that are refused.
+    pub deny: Vec<String>,
+    /// Methods that pass although toolgate does not know them.
+    pub allow: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: super::doors::LISTEN.to_string(),
+            admin: AdminSettings::default(),
+            data: DATA.to_owned(),
+            mode: Mode::default(),
+            servers: BTreeMap::new(),
+            callers: Vec::new(),
+            front_ends: Vec::new(),
+            policies: Vec::new(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            methods: MethodSettings::default(),
+        }
+    }
+}
+
+impl Default for AdminSettings {
+    fn default() -> Self {
+        Self { listen: super::doors::ADMIN_LISTEN.to_string(), tokens: Vec::new() }
+    }
+}

@@ -1,0 +1,217 @@
+//! The configuration as people write it, well and badly.
+
+use super::*;
+use std::fs;
+
+fn write(directory: &Path, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = directory.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+fn variables(name: &str) -> Option<String> {
+    match name {
+        "BOT_TOKEN" => Some("0123456789abcdef0123456789abcdef".to_owned()),
+        "SPEC\"IAL" | "EMPTY" => Some(String::new()),
+        "QUOTES" => Some("a\", b: \"c".to_owned()),
+        _ => None,
+    }
+}
+
+fn load_text(text: &str) -> (Loaded, String) {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &[(FILE_NAME, text)]);
+    let loaded = load_with(&directory.path().join(FILE_NAME), &variables);
+    let shown =
+        loaded.reading.diagnostics.iter().fold(String::new(), |text, diagnostic| text + &format!("{diagnostic}\n"));
+    let shown = shown.replace(&format!("{}/", directory.path().display()), "");
+    (loaded, shown)
+}
+
+const BROKEN: &str = r#"
+listen: localhost:7777
+admin:
+  listen: 0.0.0.0:7778
+  tokns: []
+mode: enforced
+data: postgres://db/toolgate
+servers:
+  billing: { command: billing-server, args: [], env: { KEY: "${NOT_SET}", OTHER: "${EMPTY}" }, timeout: 1h }
+  search:  { url: "https://ann:hunter2@example.com/mcp", headers: { Authorization: "Bearer s3cr3t-value" } }
+  both:    { command: a, url: "http://example.com/mcp" }
+  none:    {}
+  my__db:  { command: db, comand: x, start_timeout: soon }
+  args:    { command: db, args: yes please }
+callers:
+  - { agent: support-bot, token: "${BOT_TOKEN}", tenant: t_001, roles: [billing_admin] }
+  - { agent: other-bot, token: "${BOT_TOKEN}" }
+  - { agent: " ", token: short }
+  - { agent: lost }
+  - { agent: spoken, front_end: gatewy }
+front_ends:
+  - { name: gateway, token: "${UNCLOSED", header: "x agent" }
+policies: [policies]
+allowed_hosts: ["https://toolgate.example"]
+allowed_origins: ["https://toolgate.example/"]
+methods: { deny: ["resources/*"], allow: }
+polices: []
+"#;
+
+#[test]
+fn every_problem_of_a_broken_configuration_is_named_at_once() {
+    let (loaded, shown) = load_text(BROKEN);
+    assert!(loaded.config.is_none() && loaded.reading.policy.is_none());
+    for secret in ["hunter2", "s3cr3t", "0123456789abcdef"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn yaml_that_cannot_be_read_is_one_problem_with_a_place() {
+    let cases = [
+        "listen: a\nlisten: b\n",
+        "callers: [{ agent: a, token: ${BOT_TOKEN} }]\n",
+        "servers: [\n",
+        "- a list\n",
+        "a: &a [x]\nlisten: *b\n",
+        "listen: a\n---\nlisten: b\n",
+    ];
+    let shown: String = cases.iter().map(|text| load_text(text).1 + "\n").collect();
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn a_value_cannot_break_out_of_its_place() {
+    let text = "servers: { s: { command: y, args: [no, on, yes, \"${QUOTES}\", \"$${HOME}\", \"${NONE:-d}\", '${EMPTY:-e}'], \
+                env: { A: \"${EMPTY}\", B: \"${QUOTES}\" } } }\n";
+    let (loaded, shown) = load_text(text);
+    let config = loaded.config.unwrap_or_else(|| panic!("{shown}"));
+    let Transport::Child { args, env, .. } = &config.servers[&ServerName::new("s")].transport else { panic!() };
+    assert_eq!(args, &["no", "on", "yes", "a\", b: \"c", "${HOME}", "d", "e"]);
+    assert_eq!(env.keys().collect::<Vec<_>>(), ["B"], "an empty variable is not set for the child");
+    assert!(!format!("{config:?}").contains("a\\\", b: \\\"c\" }"), "{config:?}");
+}
+
+#[test]
+fn who_may_connect_follows_from_the_address_and_the_callers() {
+    let server = "servers: { s: { url: 'http://127.0.0.1:1/mcp' } }\n";
+    let cases = [
+        ("listen: 127.0.0.1:1\n", true, "every program on this machine is the agent `anonymous`"),
+        ("listen: '[::1]:1'\nmode: observe\n", true, ""),
+        ("listen: 0.0.0.0:1\n", false, "other machines can reach this address"),
+        (
+            "admin: { tokens: [{ name: ann, token: '${BOT_TOKEN}' }] }\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n",
+            false,
+            "an agent or another operator has the same token",
+        ),
+        ("listen: 0.0.0.0:1\ncallers: []\n", false, "other machines can reach this address"),
+        ("listen: 0.0.0.0:1\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n", true, ""),
+    ];
+    for (text, loads, says) in cases {
+        let (loaded, shown) = load_text(&format!("{server}{text}"));
+        assert_eq!(loaded.config.is_some(), loads, "{text}{shown}");
+        assert!(shown.contains(says), "{text}{shown}");
+    }
+}
+
+#[test]
+fn relative_paths_start_at_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "data: d\nservers: { s: { command: x, cwd: sub } }\npolicies: [one.yaml, more]\n";
+    let contract = |tool| format!("contracts: {{ s__{tool}: {{ purpose: p, actions: [read], secrets: [] }} }}\n");
+    let (one, two, three) = (contract("one"), contract("two"), contract("three"));
+    let pack = "cases: []\n";
+    write(
+        directory.path(),
+        &[
+            (FILE_NAME, text),
+            ("one.yaml", &one),
+            ("more/two.yml", &two),
+            ("more/below/three.yaml", &three),
+            ("more/tests/pack.yaml", pack),
+            ("more/.hidden.yaml", pack),
+            ("more/notes.txt", pack),
+        ],
+    );
+    let Loaded { config, reading } = load_with(&directory.path().join(FILE_NAME), &variables);
+    let config = config.unwrap_or_else(|| panic!("{:?}", reading.diagnostics));
+    assert_eq!(config.data, directory.path().join("d"));
+    let mut tools: Vec<String> =
+        reading.policy.unwrap().allowlist.contracts().map(std::string::ToString::to_string).collect();
+    tools.sort();
+    assert_eq!(tools, ["s__one", "s__three", "s__two"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_used_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let big = format!("# {}\n", "x".repeat(1 << 20));
+    write(directory.path(), &[("big.yaml", &big), ("latin.yaml", "")]);
+    fs::write(directory.path().join("latin.yaml"), b"a: \xe9\n").unwrap();
+    for (name, says) in [
+        ("absent.yaml", "cannot be read: No such file"),
+        ("", "is not a file"),
+        ("big.yaml", "is larger than 1048576 bytes"),
+        ("latin.yaml", "is not UTF-8"),
+    ] {
+        let loaded = load_with(&directory.path().join(name), &variables);
+        let shown = loaded.reading.diagnostics[0].to_string();
+        assert!(shown.contains(says), "{shown}");
+    }
+}
+
+#[test]
+fn others_that_may_write_the_file_are_a_warning() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &[(FILE_NAME, "servers: { s: { command: x } }\n")]);
+    let path = directory.path().join(FILE_NAME);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let loaded = load_with(&path, &variables);
+    assert!(loaded.config.is_some());
+    assert!(loaded.reading.diagnostics.iter().any(|found| found.message.contains("others than its owner")));
+}
+
+#[test]
+fn what_only_a_restart_applies_is_a_warning() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE_NAME);
+    write(directory.path(), &[(FILE_NAME, "listen: 127.0.0.1:1\nservers: { s: { command: x } }\n")]);
+    let running = load(&path).config.unwrap();
+    let read = reader(path, &running);
+    let before = read();
+    assert!(!before.diagnostics.iter().any(|found| found.message.contains("has changed")));
+    write(directory.path(), &[(FILE_NAME, "listen: 127.0.0.1:2\nservers: { s: { command: y } }\n")]);
+    let after = read();
+    let said: Vec<_> = after.diagnostics.iter().filter(|found| found.message.contains("has changed")).collect();
+    assert_eq!(
+        said.iter().map(|found| found.message.as_str()).collect::<Vec<_>>(),
+        ["`listen` has changed", "`servers` has changed"]
+    );
+    assert!(after.policy.is_some() && after.fingerprint != before.fingerprint);
+}
+
+#[test]
+fn the_examples_compile_without_a_problem() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let mut seen = 0;
+    for entry in fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path().join(FILE_NAME);
+        if !path.is_file() {
+            continue;
+        }
+        let loaded = load_with(&path, &|name| (name == "PATH").then(|| "/usr/bin".to_owned()));
+        let found: Vec<_> = loaded
+            .reading
+            .diagnostics
+            .iter()
+            .filter(|found| !found.message.contains("others than its owner"))
+            .collect();
+        assert!(found.is_empty() && loaded.config.is_some(), "{}: {found:?}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 1);
+}

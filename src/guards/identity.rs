@@ -1,0 +1,235 @@
+//! Refuses a message whose caller is not in the configuration.
+//!
+//! First of all: everything later asks who calls. Tokens are kept as SHA-256 only, and every one of them is compared on
+//! every message, so that neither memory nor time tells one.
+
+use super::Section;
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::{AgentId, TenantId};
+use crate::model::secret::Secret;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use subtle::{ConditionallySelectable, ConstantTimeEq};
+
+/// The agent of every message when no callers are configured.
+pub const ANONYMOUS: &str = "anonymous";
+
+/// Bytes below which a token can be guessed.
+const WEAK: usize = 16;
+
+/// Who may call, as written: the keys `callers` and `front_ends`.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// The agents.
+    pub callers: Vec<CallerSettings>,
+    /// Trusted programs that name the agent they speak for.
+    pub front_ends: Vec<FrontEndSettings>,
+}
+
+/// One agent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Caller")]
+pub struct CallerSettings {
+    /// The agent's name, in policies and in the ledger.
+    pub agent: String,
+    /// The bearer token that proves it; 16 bytes or more. Several entries may give one agent several tokens.
+    pub token: Option<Secret>,
+    /// The name of the front end that speaks for it.
+    pub front_end: Option<String>,
+    /// The tenant it acts for.
+    pub tenant: Option<String>,
+    /// Its roles.
+    #[serde(default)]
+    pub roles: Vec<String>,
+    /// The team it belongs to.
+    pub group: Option<String>,
+    /// The model it runs on, as `provider/model`.
+    pub model: Option<String>,
+    /// May it use tools that are `owner_only`?
+    #[serde(default)]
+    pub owner: bool,
+}
+
+/// A trusted program between agents and toolgate. Its header counts only in a message that carries its own token.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "FrontEnd")]
+pub struct FrontEndSettings {
+    /// What `callers[].front_end` calls it.
+    pub name: String,
+    /// The bearer token that proves it; 16 bytes or more.
+    pub token: Secret,
+    /// The HTTP header in which it names the agent.
+    pub header: String,
+}
+
+/// As run.
+#[derive(Debug)]
+pub struct Rule {
+    tokens: Vec<([u8; 32], Holder)>,
+    callers: Vec<Arc<Caller>>,
+    anonymous: Option<Arc<Caller>>,
+}
+
+#[derive(Debug)]
+enum Holder {
+    Agent(Arc<Caller>),
+    FrontEnd { header: String, agents: HashMap<AgentId, Arc<Caller>> },
+}
+
+/// Why nobody was recognised. The agent reads only that it was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unauthorized {
+    /// No bearer token came.
+    #[error("no bearer token came; send `Authorization: Bearer …` with a token of the configuration")]
+    NoToken,
+    /// The token is not in the configuration.
+    #[error("the bearer token is not in the configuration")]
+    UnknownToken,
+    /// A front end named no agent, or one that it does not speak for.
+    #[error("the front end named no agent that it speaks for")]
+    UnknownAgent,
+}
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Rule;
+    const NAME: &'static str = "callers";
+
+    fn compile(self, problems: &mut Problems) -> Rule {
+        let Self { callers, front_ends } = self;
+        if callers.is_empty() && front_ends.is_empty() {
+            return Rule::anonymous();
+        }
+        let mut rule = Rule { tokens: Vec::new(), callers: Vec::new(), anonymous: None };
+        let mut seen = HashSet::new();
+        let mut spoken: HashMap<String, HashMap<AgentId, Arc<Caller>>> = HashMap::new();
+        let names: Vec<&str> = front_ends.iter().map(|front_end| front_end.name.as_str()).collect();
+        problems.under(Self::NAME, |problems| {
+            for (index, settings) in callers.into_iter().enumerate() {
+                problems.under(index.to_string(), |problems| settings.judge(&names, problems));
+                let CallerSettings { agent, token, front_end, tenant, roles, group, model, owner } = settings;
+                let agent = AgentId::new(&agent);
+                let tenant = tenant.as_deref().map(TenantId::new);
+                let caller = Arc::new(Caller { agent: agent.clone(), tenant, roles, group, model, owner });
+                rule.callers.push(Arc::clone(&caller));
+                problems.under(index.to_string(), |problems| {
+                    if let Some(token) = token {
+                        rule.tokens.push((digest(&token, &mut seen, problems), Holder::Agent(Arc::clone(&caller))));
+                    }
+                    let of = front_end.map(|name| spoken.entry(name).or_default());
+                    if of.is_some_and(|agents| agents.insert(agent, caller).is_some()) {
+                        let hint = "one front end speaks for an agent in one entry only";
+                        problems.error("this front end speaks for this agent already", hint);
+                    }
+                });
+            }
+        });
+        problems.under("front_ends", |problems| {
+            for (index, FrontEndSettings { name, token, header }) in front_ends.into_iter().enumerate() {
+                problems.under(index.to_string(), |problems| {
+                    let Some(agents) = spoken.remove(&name) else {
+                        let hint = "give one agent `front_end` with this name, and each name to one front end";
+                        return problems.error("speaks for no agent", hint);
+                    };
+                    if header.is_empty() || !header.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+                        let hint = "use letters, digits and `-`, such as x-agent-id";
+                        problems.under("header", |problems| problems.error("is no name of a header", hint));
+                    }
+                    let header = header.to_ascii_lowercase();
+                    rule.tokens.push((digest(&token, &mut seen, problems), Holder::FrontEnd { header, agents }));
+                });
+            }
+        });
+        rule
+    }
+}
+
+impl CallerSettings {
+    fn judge(&self, front_ends: &[&str], problems: &mut Problems) {
+        if self.agent.trim() != self.agent || self.agent.is_empty() {
+            let hint = "write the agent's name, without blanks around it";
+            problems.under("agent", |problems| problems.error("is blank or has blanks around it", hint));
+        }
+        if self.token.is_none() && self.front_end.is_none() {
+            problems.error("nothing proves this caller", "give it a `token`, or the `front_end` that speaks for it");
+        }
+        if self.front_end.as_deref().is_some_and(|name| !front_ends.contains(&name)) {
+            let hint = "declare it under `front_ends`";
+            problems.under("front_end", |problems| problems.error("unknown front end", hint));
+        }
+        for (index, role) in self.roles.iter().enumerate().filter(|(_, role)| role.trim().is_empty()) {
+            let at = format!("roles[{index}]");
+            problems.under(at, |problems| problems.error(format!("the role `{role}` is blank"), "take it away"));
+        }
+    }
+}
+
+fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems) -> [u8; 32] {
+    let bytes = token.expose().len();
+    let digest = hash(token.expose());
+    problems.under("token", |problems| {
+        if bytes == 0 {
+            problems.error("the token is empty", "make one: `openssl rand -hex 32`");
+        } else if bytes < WEAK {
+            problems.warning(format!("the token is shorter than {WEAK} bytes"), "make one: `openssl rand -hex 32`");
+        }
+        if !seen.insert(digest) {
+            problems.error("another entry has the same token", "a token proves one caller: make a new one");
+        }
+    });
+    digest
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Takes everybody for the agent [`ANONYMOUS`], without tenant or roles.
+    pub fn anonymous() -> Self {
+        let agent = AgentId::new(ANONYMOUS);
+        let caller = Caller { agent, tenant: None, roles: Vec::new(), group: None, model: None, owner: false };
+        let caller = Arc::new(caller);
+        Self { tokens: Vec::new(), callers: vec![Arc::clone(&caller)], anonymous: Some(caller) }
+    }
+
+    /// Who sent a message with this bearer token? `header` gives the value of a header that came exactly once.
+    pub fn identify<'h>(
+        &self,
+        bearer: Option<&str>,
+        header: impl FnOnce(&str) -> Option<&'h str>,
+    ) -> Result<Arc<Caller>, Unauthorized> {
+        if let Some(caller) = &self.anonymous {
+            return Ok(Arc::clone(caller));
+        }
+        let digest = hash(bearer.ok_or(Unauthorized::NoToken)?);
+        let mut found = u64::MAX;
+        for (index, (known, _)) in (0_u64..).zip(&self.tokens) {
+            found.conditional_assign(&index, known.ct_eq(&digest));
+        }
+        let holder = usize::try_from(found).ok().and_then(|found| self.tokens.get(found));
+        match holder.map(|(_, holder)| holder).ok_or(Unauthorized::UnknownToken)? {
+            Holder::Agent(caller) => Ok(Arc::clone(caller)),
+            Holder::FrontEnd { header: name, agents } => {
+                header(name).and_then(|agent| agents.get(agent)).cloned().ok_or(Unauthorized::UnknownAgent)
+            }
+        }
+    }
+
+    /// The first caller of that agent, for the command line: `explain --agent`, `stdio`.
+    pub fn of_agent(&self, agent: &str) -> Option<Arc<Caller>> {
+        self.callers.iter().find(|caller| caller.agent.as_str() == agent).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Floor 3: what the files say, compiled into one immutable snapshot.
+
+use crate::guards::{Mode, allowlist, identity};
+
+pub mod compile;
+pub mod file;
+pub mod layers;
+pub mod live;
+pub mod locate;
+pub mod shape;
+
+/// Everything a call is judged by. Immutable; replaced as a whole.
+#[derive(Debug)]
+pub struct Policy {
+    /// Twelve hexadecimal digits over what all files say.
+    pub version: String,
+    /// Whether calls are refused, or only would be.
+    pub mode: Mode,
+    /// Who calls?
+    pub identity: identity::Rule,
+    /// What may this caller see? The only door to the contracts.
+    pub allowlist: allowlist::Rule,
+    /// Which messages pass besides tool calls.
+    pub methods: Methods,
+}
+
+/// Which methods pass (DESIGN §3): known ones do unless denied, unknown ones only if allowed, or when nothing is
+/// enforced. Names are matched whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Methods {
+    /// Refused, known or not.
+    pub deny: Vec<String>,
+    /// Passed although unknown.
+    pub allow: Vec<String>,
+}
+
+impl Methods {
+    /// Does a message with this method pass?
+    pub fn passes(&self, method: &str, known: bool, mode: Mode) -> bool {
+        let named = |list: &[String]| list.iter().any(|name| name == method);
+        !named(&self.deny) && (known || mode == Mode::Observe || named(&self.allow))
+    }
+}

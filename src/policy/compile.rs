@@ -1,0 +1,236 @@
+//! Files → policy, all problems at once.
+
+use super::file::{self, Contract, File};
+use super::locate::{self, Document};
+use super::{Methods, Policy, layers, shape};
+use crate::guards::allowlist::{self, Layer};
+use crate::guards::{Mode, Section, ToolRules, identity};
+use crate::model::diagnostic::{Diagnostic, Problems, Severity};
+use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+mod contract;
+
+/// Policy files at most, and how deep their directories may go.
+const MAX_FILES: usize = 256;
+const MAX_DEPTH: usize = 8;
+
+/// What the configuration says that a policy stands on.
+#[derive(Debug)]
+pub struct Basis {
+    /// Whether calls are refused.
+    pub mode: Mode,
+    /// The servers that contracts may name.
+    pub servers: Vec<ServerName>,
+    /// The agents that layers may name.
+    pub agents: Vec<AgentId>,
+    /// Who calls.
+    pub identity: identity::Rule,
+    /// Which methods pass.
+    pub methods: Methods,
+    /// Policy files, and directories of them.
+    pub policies: Vec<PathBuf>,
+    /// What the configuration says, before variables are replaced: it counts for the version.
+    pub written: Value,
+}
+
+/// What became of the files.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The policy; none if there is an error.
+    pub policy: Option<Policy>,
+    /// Everything there is to say, sorted by place.
+    pub diagnostics: Vec<Diagnostic>,
+    /// SHA-256 over the bytes of all files that could be read.
+    pub fingerprint: [u8; 32],
+}
+
+/// Compiles `basis` and the policy files it names. `diagnostics` were found before.
+pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
+    let Basis { mode, servers, agents, identity, methods, policies, written } = basis;
+    let mut stock = Stock { servers, agents, contracts: BTreeMap::new(), layers: Vec::new(), diagnostics: Vec::new() };
+    let mut bytes = Sha256::new();
+    let mut said = vec![canonical(&written)];
+    for path in files(&policies, &mut stock.diagnostics) {
+        stock.diagnostics.extend(locate::too_open(&path));
+        match Document::read(&path) {
+            Ok(document) => {
+                bytes.update(Sha256::digest(document.text()));
+                said.push(canonical(document.tree()));
+                stock.add(&document);
+            }
+            Err(unreadable) => stock.diagnostics.push(unreadable),
+        }
+    }
+    diagnostics.append(&mut stock.diagnostics);
+    sort(&mut diagnostics);
+    let usable = diagnostics.iter().all(|diagnostic| diagnostic.severity != Severity::Error);
+    let policy = usable.then(|| {
+        let contracts: HashMap<_, _> = stock.contracts.into_iter().map(|(name, held)| (name, held.rules)).collect();
+        let allowlist = allowlist::Rule::new(mode, stock.layers, contracts);
+        Policy { version: version(mode, &said), mode, identity, allowlist, methods }
+    });
+    Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
+}
+
+/// Sorts by place and says nothing twice.
+pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
+    diagnostics.sort_by(|one, other| {
+        (&one.file, one.line, one.column, one.severity, &one.message).cmp(&(
+            &other.file,
+            other.line,
+            other.column,
+            other.severity,
+            &other.message,
+        ))
+    });
+    diagnostics.dedup();
+}
+
+struct Held {
+    rules: Arc<ToolRules>,
+    place: Diagnostic,
+}
+
+/// What was found so far.
+struct Stock {
+    servers: Vec<ServerName>,
+    agents: Vec<AgentId>,
+    contracts: BTreeMap<ToolName, Held>,
+    layers: Vec<Layer>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Stock {
+    fn add(&mut self, document: &Document) {
+        let mut problems = Problems::default();
+        let mut tree = document.tree().clone();
+        file::take_later(&mut tree, &mut problems);
+        if let Some(File { contracts, layers }) = shape::read::<File>(tree, &mut problems) {
+            problems.under("contracts", |problems| {
+                for (name, contract) in contracts {
+                    problems.under(name.clone(), |problems| self.add_contract(document, &name, contract, problems));
+                }
+            });
+            problems.under(allowlist::Settings::NAME, |problems| {
+                layers::judge(&layers, &self.servers, &self.agents, problems);
+                self.layers.extend(layers.compile(problems));
+            });
+        }
+        let found = problems.into_found().into_iter().map(|problem| document.locate(problem));
+        self.diagnostics.extend(found);
+    }
+
+    fn add_contract(&mut self, document: &Document, name: &str, contract: Contract, problems: &mut Problems) {
+        if !contract::judge_name(name, &self.servers, problems) {
+            return;
+        }
+        let rules = Arc::new(contract::compile(contract, &self.servers, problems));
+        let place = place(document, name);
+        if let Some(first) = self.contracts.get(name) {
+            let at = format!("{}:{}:{}", first.place.file, first.place.line, first.place.column);
+            problems.error(format!("`{name}` has a second contract"), format!("the first is at {at}; merge them"));
+            self.diagnostics.push(first.place.clone());
+            return;
+        }
+        self.contracts.insert(ToolName::new(name), Held { rules, place });
+    }
+}
+
+/// What is said at the first of two contracts, once there is a second.
+fn place(document: &Document, name: &str) -> Diagnostic {
+    let mut problems = Problems::default();
+    problems.under("contracts", |problems| {
+        problems.under(name, |problems| {
+            problems.error(format!("`{name}` has several contracts"), "keep one contract a tool, in one file");
+        });
+    });
+    let mut found = problems.into_found().into_iter().map(|problem| document.locate(problem));
+    found.next().unwrap_or_else(|| about(Path::new(document.file()), Severity::Error, "several contracts", ""))
+}
+
+/// The YAML files under `paths`, sorted. Test packs (`tests/`) and hidden files are no policy.
+fn files(paths: &[PathBuf], diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let before = found.len();
+            gather(path, 0, &mut found, diagnostics);
+            if found.len() == before {
+                diagnostics.push(about(
+                    path,
+                    Severity::Warning,
+                    "holds no policy file",
+                    "add a file that ends in .yaml",
+                ));
+            }
+        } else {
+            found.push(path.clone());
+        }
+    }
+    found.sort();
+    found.dedup();
+    if found.len() > MAX_FILES {
+        let message = format!("more than {MAX_FILES} policy files");
+        diagnostics.push(about(&found[MAX_FILES], Severity::Error, &message, "merge some of them"));
+        found.truncate(MAX_FILES);
+    }
+    found
+}
+
+fn gather(directory: &Path, depth: usize, found: &mut Vec<PathBuf>, diagnostics: &mut Vec<Diagnostic>) {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) if depth < MAX_DEPTH => entries,
+        Ok(_) => return diagnostics.push(about(directory, Severity::Error, "directories go too deep", "flatten them")),
+        Err(error) => {
+            let message = format!("cannot be read: {error}");
+            return diagnostics.push(about(directory, Severity::Error, &message, "let this account read it"));
+        }
+    };
+    for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+        if name.starts_with('.') || found.len() > MAX_FILES {
+            continue;
+        }
+        if path.is_dir() && name != "tests" {
+            gather(&path, depth + 1, found, diagnostics);
+        } else if yaml && !path.is_dir() {
+            found.push(path);
+        }
+    }
+}
+
+fn about(path: &Path, severity: Severity, message: &str, hint: &str) -> Diagnostic {
+    let hint = (!hint.is_empty()).then(|| hint.to_owned());
+    Diagnostic { severity, file: path.display().to_string(), line: 0, column: 0, message: message.to_owned(), hint }
+}
+
+fn canonical(tree: &Value) -> Vec<u8> {
+    serde_json_canonicalizer::to_vec(tree).unwrap_or_else(|_| tree.to_string().into_bytes())
+}
+
+/// The order of files, their comments and their layout don't count.
+fn version(mode: Mode, said: &[Vec<u8>]) -> String {
+    let mut parts: Vec<[u8; 32]> = said.iter().map(|text| Sha256::digest(text).into()).collect();
+    parts.sort_unstable();
+    let mut whole = Sha256::new();
+    whole.update([u8::from(mode == Mode::Observe)]);
+    for part in parts {
+        whole.update(part);
+    }
+    whole.finalize().iter().take(6).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// The server that a tool's full name begins with, if it is declared.
+pub(crate) fn server_of<'s>(name: &str, servers: &'s [ServerName]) -> Option<&'s ServerName> {
+    let (server, tool) = name.split_once(SEPARATOR)?;
+    servers.iter().find(|known| known.as_str() == server && !tool.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! A policy file as written (DESIGN §2). Unknown keys are refused; known ones that nothing enforces yet are, too.
+
+use crate::guards::{allowlist, arguments, permission, rules};
+use crate::model::diagnostic::Problems;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// One policy file: contracts and layers. Several files are read as one; their order says nothing.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "toolgate policy", rename = "PolicyFile")]
+pub struct File {
+    /// One contract a tool, by the tool's name: `server__tool`. A tool without a contract is not available.
+    pub contracts: BTreeMap<String, Contract>,
+    /// Who may see which tools.
+    pub layers: allowlist::Settings,
+}
+
+/// What calls of one tool must keep to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Contract {
+    /// what the tool is for, in one sentence
+    #[schemars(length(min = 1, max = 200))]
+    pub purpose: String,
+    /// What it must not be used for; for readers.
+    #[schemars(length(max = 200))]
+    pub not_for: Option<String>,
+    /// what a call does: `read`, `write`, `delete`, `pay`, `grant`, `notify`; anything but only `read` is a side effect
+    #[schemars(length(min = 1))]
+    pub actions: Vec<String>,
+    /// Who may call, and on what.
+    #[serde(default)]
+    pub permission: permission::Settings,
+    /// JSON Schema, laid over the tool server's own.
+    #[serde(default)]
+    pub arguments: arguments::Settings,
+    /// Conditions under which a call is refused.
+    #[serde(default)]
+    pub rules: rules::Settings,
+    /// What a call changes and how to take it back; for readers.
+    pub side_effect: Option<SideEffect>,
+    /// The effect cannot be taken back; for readers.
+    #[serde(default)]
+    pub irreversible: bool,
+    /// which arguments may hold secret references; `[]` for none
+    pub secrets: Vec<String>,
+    /// Arguments that the ledger keeps as sent.
+    #[serde(default)]
+    pub audit: Vec<String>,
+    /// Only callers with `owner: true` see the tool.
+    #[serde(default)]
+    pub owner_only: bool,
+}
+
+/// What a call changes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SideEffect {
+    /// what is written, in words
+    pub writes: String,
+    /// The call that takes it back.
+    pub rollback: Option<Rollback>,
+}
+
+/// A call that takes another back.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rollback {
+    /// the tool to call: `server__tool`
+    pub tool: String,
+    /// Its arguments; `result#/pointer` stands for a part of the result.
+    #[serde(default)]
+    pub arguments: serde_json::Map<String, Value>,
+}
+
+/// What the format has and this version does not enforce: a `*` is any key.
+const LATER: &[&[&str]] = &[
+    &["contracts", "*", "idempotency"],
+    &["contracts", "*", "budget"],
+    &["contracts", "*", "approval"],
+    &["contracts", "*", "variants"],
+    &["contracts", "*", "rewrite"],
+    &["contracts", "*", "repetition"],
+    &["contracts", "*", "results"],
+    &["layers", "profile"],
+    &["layers", "group"],
+    &["layers", "principal"],
+    &["layers", "environment"],
+    &["layers", "delegation"],
+    &["layers", "global", "by_model_provider"],
+    &["layers", "global", "on_empty_allow"],
+    &["layers", "global", "unavailable_only_allowlist"],
+    &["layers", "agent", "*", "by_model_provider"],
+    &["layers", "agent", "*", "on_empty_allow"],
+    &["layers", "agent", "*", "unavailable_only_allowlist"],
+];
+
+/// Takes out of `tree` what is not enforced yet, each with an error.
+pub fn take_later(tree: &mut Value, problems: &mut Problems) {
+    for path in LATER {
+        take(tree, path, problems);
+    }
+}
+
+fn take(at: &mut Value, path: &[&str], problems: &mut Problems) {
+    let (Value::Object(map), Some((step, rest))) = (at, path.split_first()) else { return };
+    if rest.is_empty() {
+        if map.remove(*step).is_some() {
+            problems.under(*step, |problems| {
+                problems
+                    .error(format!("`{step}` is not enforced by this version"), "take it away, or use a later version");
+            });
+        }
+        return;
+    }
+    for (key, below) in map.iter_mut().filter(|(key, _)| *step == "*" || *step == key.as_str()) {
+        problems.under(key.clone(), |problems| take(below, rest, problems));
+    }
+}

@@ -1,0 +1,216 @@
+//! The policy in force. A change of the files is compiled whole: what is valid replaces it at once, what is not leaves
+//! it in force and says so.
+
+use super::Policy;
+use crate::model::clock::Clock;
+use crate::model::diagnostic::{Diagnostic, Severity};
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecursiveMode, Watcher};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+
+/// Editors and deployments write in several steps: a reading waits until nothing happens for this long …
+const SETTLE: Duration = Duration::from_millis(50);
+/// … but not for ever: at most this many times.
+const PATIENCE: usize = 20;
+
+/// One reading of all files.
+#[derive(Debug)]
+pub struct Reading {
+    /// The policy; none if there is an error.
+    pub policy: Option<Policy>,
+    /// Everything there is to say.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Over the bytes of all files: equal if nothing changed.
+    pub fingerprint: [u8; 32],
+    /// Directories in which a change may matter; `true`: with everything below.
+    pub watched: BTreeSet<(PathBuf, bool)>,
+}
+
+/// What became of a reload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The new policy is in force.
+    Swapped,
+    /// The files say what they said before.
+    Unchanged,
+    /// The files have errors; the last good policy stays in force.
+    KeptLastGood,
+}
+
+/// How the policy in force came to be.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// The version in force.
+    pub version: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// What the last reading said: with an error among it, the files say something else than what is in force.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Reloads that swapped the policy.
+    pub swapped: u64,
+    /// Reloads that failed.
+    pub failed: u64,
+}
+
+impl Status {
+    /// Do the files have errors, so that what is in force is older than they are?
+    pub fn stale(&self) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+}
+
+type Read = dyn Fn() -> Reading + Send + Sync;
+
+/// The policy in force, and how to replace it.
+pub struct Live {
+    policy: ArcSwap<Policy>,
+    read: Box<Read>,
+    state: Mutex<State>,
+    changes: watch::Sender<Arc<Policy>>,
+    poke: Notify,
+}
+
+struct State {
+    status: Status,
+    fingerprint: [u8; 32],
+    watched: BTreeSet<(PathBuf, bool)>,
+}
+
+impl Live {
+    /// Puts the policy of `first` in force; `read` reads the files again. None if `first` has no policy.
+    pub fn start(first: Reading, read: impl Fn() -> Reading + Send + Sync + 'static) -> Option<Arc<Self>> {
+        let Reading { policy, diagnostics, fingerprint, watched } = first;
+        let policy = Arc::new(policy?);
+        let version = policy.version.clone();
+        let status = Status { version, since: Clock.wall(), diagnostics, swapped: 0, failed: 0 };
+        let changes = watch::Sender::new(Arc::clone(&policy));
+        let state = Mutex::new(State { status, fingerprint, watched });
+        let policy = ArcSwap::new(policy);
+        Some(Arc::new(Self { policy, read: Box::new(read), state, changes, poke: Notify::new() }))
+    }
+
+    /// The policy in force. A call takes it once and keeps it.
+    pub fn current(&self) -> Arc<Policy> {
+        self.policy.load_full()
+    }
+
+    /// Tells of each new policy.
+    pub fn changes(&self) -> watch::Receiver<Arc<Policy>> {
+        self.changes.subscribe()
+    }
+
+    /// What is in force, and what the files say.
+    pub fn status(&self) -> Status {
+        self.state.lock().status.clone()
+    }
+
+    /// Asks [`Live::watch`] to read the files again soon.
+    pub fn ask(&self) {
+        self.poke.notify_one();
+    }
+
+    /// Reads the files again, now. Reads from disk: not for an async task.
+    pub fn reload(&self) -> Outcome {
+        let mut state = self.state.lock();
+        let Reading { policy, diagnostics, fingerprint, watched } = (self.read)();
+        state.watched = watched;
+        if fingerprint == state.fingerprint {
+            return Outcome::Unchanged;
+        }
+        state.fingerprint = fingerprint;
+        state.status.diagnostics = diagnostics;
+        for diagnostic in &state.status.diagnostics {
+            match diagnostic.severity {
+                Severity::Error => tracing::error!("{diagnostic}"),
+                Severity::Warning => tracing::warn!("{diagnostic}"),
+            }
+        }
+        let Some(policy) = policy.map(Arc::new) else {
+            state.status.failed += 1;
+            tracing::error!(
+                in_force = state.status.version,
+                "the changed files have errors; the last good policy stays in force"
+            );
+            return Outcome::KeptLastGood;
+        };
+        if policy.version == state.status.version {
+            return Outcome::Unchanged;
+        }
+        tracing::info!(before = state.status.version, now = policy.version, "the policy was reloaded");
+        state.status.version.clone_from(&policy.version);
+        state.status.since = Clock.wall();
+        state.status.swapped += 1;
+        self.policy.store(Arc::clone(&policy));
+        self.changes.send_replace(policy);
+        Outcome::Swapped
+    }
+
+    /// Follows the files until dropped. Directories are watched, not files, so that a rename over a file and a swapped
+    /// `..data` link are seen. Where the system cannot watch, only [`Live::ask`] leads to a reload.
+    pub async fn watch(self: Arc<Self>) {
+        let poked = Arc::downgrade(&self);
+        let seen = move |event: notify::Result<notify::Event>| {
+            if let Some(live) = poked.upgrade().filter(|_| event.map_or(true, |event| is_change(event.kind))) {
+                live.poke.notify_one();
+            }
+        };
+        let mut watcher = notify::recommended_watcher(seen)
+            .inspect_err(|error| tracing::warn!(%error, "files cannot be watched; send SIGHUP after a change"))
+            .ok();
+        let mut watching = BTreeSet::new();
+        loop {
+            if let Some(watcher) = &mut watcher {
+                self.follow(watcher, &mut watching);
+            }
+            self.poke.notified().await;
+            for _ in 0..PATIENCE {
+                if tokio::time::timeout(SETTLE, self.poke.notified()).await.is_err() {
+                    break;
+                }
+            }
+            let live = Arc::clone(&self);
+            if tokio::task::spawn_blocking(move || live.reload()).await.is_err() {
+                tracing::error!("reading the files again panicked; the last good policy stays in force");
+            }
+        }
+    }
+
+    fn follow(&self, watcher: &mut notify::RecommendedWatcher, watching: &mut BTreeSet<(PathBuf, bool)>) {
+        let wanted = self.state.lock().watched.clone();
+        for (directory, _) in watching.difference(&wanted) {
+            // A directory that is gone is not watched any more.
+            drop(watcher.unwatch(directory));
+        }
+        watching.retain(|known| wanted.contains(known));
+        for (directory, deep) in wanted {
+            let mode = if deep { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+            if watching.contains(&(directory.clone(), deep)) {
+                continue;
+            }
+            match watcher.watch(&directory, mode) {
+                Ok(()) => {
+                    watching.insert((directory, deep));
+                }
+                Err(error) => tracing::warn!(%error, directory = %directory.display(), "cannot be watched"),
+            }
+        }
+    }
+}
+
+/// Reading a file must not lead to reading it again.
+fn is_change(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
+        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

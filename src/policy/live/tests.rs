@@ -1,0 +1,116 @@
+//! Files change under a running process.
+
+use super::*;
+use crate::config::{self, FILE_NAME};
+use crate::model::ids::ToolName;
+use std::fs;
+use std::path::Path;
+
+const CONFIG: &str = "servers: { fs: { command: x } }\npolicies: [policies]\n";
+
+fn contract(tool: &str) -> String {
+    format!("contracts: {{ fs__{tool}: {{ purpose: p, actions: [read], secrets: [] }} }}\n")
+}
+
+fn start(directory: &Path) -> Arc<Live> {
+    let path = directory.join(FILE_NAME);
+    let loaded = config::load(&path);
+    let running = loaded.config.unwrap_or_else(|| panic!("{:?}", loaded.reading.diagnostics));
+    Live::start(loaded.reading, config::reader(path, &running)).unwrap()
+}
+
+fn has(live: &Live, tool: &str) -> bool {
+    live.current().allowlist.contracts().any(|known| *known == ToolName::new(tool))
+}
+
+fn set_up(policy: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("policies")).unwrap();
+    fs::write(directory.path().join(FILE_NAME), CONFIG).unwrap();
+    fs::write(directory.path().join("policies/a.yaml"), policy).unwrap();
+    directory
+}
+
+#[test]
+fn a_valid_change_swaps_and_a_broken_one_keeps_the_last_good() {
+    let directory = set_up(&contract("one"));
+    let live = start(directory.path());
+    let file = directory.path().join("policies/a.yaml");
+    let held = live.current();
+    assert_eq!(live.reload(), Outcome::Unchanged);
+
+    fs::write(&file, contract("two")).unwrap();
+    assert_eq!(live.reload(), Outcome::Swapped);
+    assert!(has(&live, "fs__two") && !has(&live, "fs__one"));
+    assert!(held.allowlist.contracts().any(|tool| tool.as_str() == "fs__one"), "a call keeps its snapshot");
+
+    fs::write(&file, "contracts: { fs__three: {} }\n").unwrap();
+    assert_eq!(live.reload(), Outcome::KeptLastGood);
+    assert!(has(&live, "fs__two"));
+    let status = live.status();
+    assert!(status.stale() && status.failed == 1 && status.version == live.current().version);
+
+    fs::write(&file, contract("two")).unwrap();
+    assert_eq!(live.reload(), Outcome::Unchanged);
+    assert!(!live.status().stale(), "the files say again what is in force");
+
+    fs::remove_file(directory.path().join(FILE_NAME)).unwrap();
+    assert_eq!(live.reload(), Outcome::KeptLastGood);
+    assert!(has(&live, "fs__two"));
+}
+
+async fn until(live: &Live, tool: &str) {
+    let mut changes = live.changes();
+    let arrived = async {
+        while !has(live, tool) {
+            changes.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), arrived).await.unwrap_or_else(|_| panic!("{tool} did not arrive"));
+}
+
+/// A deployment links `a.yaml → ..data/a.yaml → ..1/a.yaml` and swaps the middle link; an editor renames over the file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_links_renames_and_plain_writes_are_seen() {
+    use std::os::unix::fs::symlink;
+    let directory = set_up(&contract("zero"));
+    let policies = directory.path().join("policies");
+    for (version, tool) in [("..1", "one"), ("..2", "two")] {
+        fs::create_dir(policies.join(version)).unwrap();
+        fs::write(policies.join(version).join("a.yaml"), contract(tool)).unwrap();
+    }
+    fs::remove_file(policies.join("a.yaml")).unwrap();
+    symlink("..1", policies.join("..data")).unwrap();
+    symlink("..data/a.yaml", policies.join("a.yaml")).unwrap();
+    let live = start(directory.path());
+    assert!(has(&live, "fs__one"));
+    let watch = crate::telemetry::tasks::spawn("watch", Arc::clone(&live).watch());
+    // The watch is on once it has seen a first change: repeat that one until it arrives.
+    let first = async {
+        while !has(&live, "fs__first") {
+            fs::write(policies.join("first.yaml"), contract("first")).unwrap();
+            drop(tokio::time::timeout(Duration::from_millis(200), live.changes().changed()).await);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), first).await.unwrap();
+
+    symlink("..2", policies.join("..data_new")).unwrap();
+    fs::rename(policies.join("..data_new"), policies.join("..data")).unwrap();
+    until(&live, "fs__two").await;
+
+    fs::write(policies.join("first.yaml~"), contract("renamed")).unwrap();
+    fs::rename(policies.join("first.yaml~"), policies.join("first.yaml")).unwrap();
+    until(&live, "fs__renamed").await;
+
+    let below = policies.join("more/deep");
+    fs::create_dir_all(&below).unwrap();
+    fs::write(below.join("b.yaml"), contract("deep")).unwrap();
+    until(&live, "fs__deep").await;
+
+    let swapped = live.status().swapped;
+    live.ask();
+    fs::write(below.join("b.yaml"), contract("last")).unwrap();
+    until(&live, "fs__last").await;
+    assert_eq!(live.status().swapped, swapped + 1);
+    watch.abort();
+}

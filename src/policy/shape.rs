@@ -1,0 +1,212 @@
+//! Does a tree have the shape of its structs? All problems at once, found with the JSON Schema of the very structs that
+//! read the tree afterwards, so that neither can know a key that the other does not.
+
+use crate::model::diagnostic::Problems;
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, ValidationError, Validator};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// The JSON Schema (draft 2020-12) of `T`, as `toolgate schema` prints it.
+pub fn schema_of<T: JsonSchema>() -> Value {
+    schemars::SchemaGenerator::default().into_root_schema_for::<T>().to_value()
+}
+
+/// Reads `tree` as `T`. What is wrong is noted and left out, so that the rest can be judged as well; nothing comes back
+/// if there is no rest.
+pub fn read<T: JsonSchema + DeserializeOwned>(mut tree: Value, problems: &mut Problems) -> Option<T> {
+    let schema = schema_of::<T>();
+    let Ok(validator) = jsonschema::validator_for(&schema) else {
+        problems.error("the schema of this file cannot be used", "report this as a defect of toolgate");
+        return None;
+    };
+    let mut wrong = blanks(&tree, &mut Vec::new());
+    wrong.extend(flaws(&schema, &validator, &tree));
+    for flaw in &wrong {
+        note(problems, &flaw.path, &flaw.message, &flaw.hint);
+        prune(&mut tree, flaw);
+    }
+    if wrong.iter().any(|flaw| flaw.path.is_empty() && !flaw.missing) {
+        return None;
+    }
+    for flaw in flaws(&schema, &validator, &tree) {
+        let entry = flaw.path.into_iter().take(2).collect();
+        prune(&mut tree, &Flaw { path: entry, missing: false, ..flaw });
+    }
+    let read = serde_json::from_value(tree).ok();
+    if read.is_none() && wrong.is_empty() {
+        problems.error("cannot be read as written", "compare it with `toolgate schema`");
+    }
+    read
+}
+
+fn flaws(schema: &Value, validator: &Validator, tree: &Value) -> Vec<Flaw> {
+    let mut found = Vec::new();
+    for error in validator.iter_errors(tree) {
+        explain(schema, error, &mut found);
+    }
+    found
+}
+
+struct Flaw {
+    path: Vec<String>,
+    message: String,
+    hint: String,
+    /// Something is not there.
+    missing: bool,
+}
+
+fn note(problems: &mut Problems, path: &[String], message: &str, hint: &str) {
+    match path.split_first() {
+        Some((first, rest)) => problems.under(first.clone(), |problems| note(problems, rest, message, hint)),
+        None => problems.error(message, hint),
+    }
+}
+
+/// Takes away what is wrong, or the list that holds it. What misses something stays, unless a list holds it.
+fn prune(tree: &mut Value, flaw: &Flaw) {
+    let mut at = tree;
+    for (depth, step) in flaw.path.iter().enumerate() {
+        let Value::Object(map) = at else { return };
+        let last = depth + 1 == flaw.path.len();
+        let holds_list = map.get(step).is_some_and(Value::is_array);
+        if holds_list || (last && !flaw.missing) {
+            map.shift_remove(step);
+            return;
+        }
+        let Some(below) = map.get_mut(step) else { return };
+        at = below;
+    }
+}
+
+/// A key without a value is never a choice: `allow:` must not mean "all". JSON Schemas may hold nulls.
+fn blanks(tree: &Value, path: &mut Vec<String>) -> Vec<Flaw> {
+    let below: Vec<(String, &Value)> = match tree {
+        Value::Null => {
+            let hint = "write a value, or take the key away".to_owned();
+            return vec![Flaw { path: path.clone(), message: "empty value".to_owned(), hint, missing: false }];
+        }
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => return Vec::new(),
+        Value::Array(items) => items.iter().enumerate().map(|(index, item)| (index.to_string(), item)).collect(),
+        Value::Object(map) => map.iter().map(|(key, item)| (key.clone(), item)).collect(),
+    };
+    let mut found = Vec::new();
+    for (step, item) in below {
+        if step == "arguments" && item.is_object() {
+            continue;
+        }
+        path.push(step);
+        found.extend(blanks(item, path));
+        path.pop();
+    }
+    found
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the keywords that no struct of ours produces share one answer")]
+fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
+    let path: Vec<String> = steps(error.instance_path().as_str());
+    if error.instance().is_null() {
+        return;
+    }
+    let around =
+        |keyword_path: &str| keyword_path.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent)).cloned();
+    let shape = around(error.schema_path().as_str());
+    let flaw = |message: String, hint: String| Flaw { path: path.clone(), message, hint, missing: false };
+    match error.kind() {
+        ValidationErrorKind::AnyOf { .. } => {
+            let ValidationErrorKind::AnyOf { context } = error.into_parts().kind else { return };
+            // `Option<T>` is T or null, and null was sorted out above.
+            for inner in context.into_iter().next().into_iter().flatten() {
+                explain(schema, inner, wrong);
+            }
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let known = keys(shape.as_ref());
+            wrong.extend(unexpected.iter().map(|key| Flaw {
+                path: path.iter().chain([key]).cloned().collect(),
+                message: format!("unknown key `{key}`"),
+                hint: suggest(key, &known),
+                missing: false,
+            }));
+        }
+        ValidationErrorKind::Required { property } => {
+            let key = property.as_str().unwrap_or_default();
+            let about = shape.as_ref().and_then(|shape| shape["properties"][key]["description"].as_str());
+            let hint = format!("add `{key}`: {}", about.unwrap_or("it has no default"));
+            wrong.push(Flaw { missing: true, ..flaw(format!("missing `{key}`"), hint) });
+        }
+        ValidationErrorKind::Type { kind } => wrong.push(flaw(format!("expected {}", types(kind)), String::new())),
+        ValidationErrorKind::Enum { options } => wrong.push(flaw(format!("expected one of {options}"), String::new())),
+        ValidationErrorKind::OneOfNotValid { .. } => {
+            let options = shape.as_ref().and_then(|shape| shape["oneOf"].as_array()).into_iter().flatten();
+            let words: Vec<String> =
+                options.filter_map(|one| one["const"].as_str()).map(|one| format!("`{one}`")).collect();
+            wrong.push(flaw(format!("expected one of {}", words.join(", ")), String::new()));
+        }
+        ValidationErrorKind::MaxLength { limit } => {
+            wrong.push(flaw(format!("longer than {limit} characters"), "shorten it".to_owned()));
+        }
+        ValidationErrorKind::MinLength { .. } => wrong.push(flaw("is blank".to_owned(), "write something".to_owned())),
+        ValidationErrorKind::MinItems { .. } => wrong.push(flaw("is empty".to_owned(), "name at least one".to_owned())),
+        kind => wrong.push(flaw(
+            format!("breaks `{}` of its schema", kind.keyword()),
+            "compare it with `toolgate schema`".to_owned(),
+        )),
+    }
+}
+
+fn steps(pointer: &str) -> Vec<String> {
+    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
+}
+
+fn keys(shape: Option<&Value>) -> Vec<String> {
+    let properties = shape.and_then(|shape| shape["properties"].as_object());
+    properties.into_iter().flat_map(|map| map.keys().cloned()).collect()
+}
+
+fn types(kind: &TypeKind) -> String {
+    let of: Vec<&str> = match kind {
+        TypeKind::Single(single) => vec![name(*single)],
+        TypeKind::Multiple(several) => several.iter().map(name).collect(),
+    };
+    of.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" or ")
+}
+
+fn name(of: JsonType) -> &'static str {
+    match of {
+        JsonType::Array => "a list",
+        JsonType::Boolean => "`true` or `false`",
+        JsonType::Integer => "a whole number",
+        JsonType::Null => "",
+        JsonType::Number => "a number",
+        JsonType::Object => "a mapping",
+        JsonType::String => "text",
+    }
+}
+
+/// The nearest of the known words, or all of them.
+pub fn suggest(word: &str, known: &[String]) -> String {
+    let near = known.iter().map(|other| (distance(word, other), other)).min();
+    match near {
+        Some((far, other)) if far <= 1 + word.chars().count() / 4 => format!("did you mean `{other}`?"),
+        Some(_) => format!("known here: {}", known.join(", ")),
+        None => "nothing may stand here".to_owned(),
+    }
+}
+
+/// Letters to insert, remove or change to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, letter) in one.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = line + 1;
+        for (column, wanted) in other.iter().enumerate() {
+            let change = before + usize::from(letter != *wanted);
+            before = row[column + 1];
+            row[column + 1] = change.min(row[column] + 1).min(before + 1);
+        }
+    }
+    row[other.len()]
+}
