@@ -21,11 +21,6 @@ use crate::mcp::message::Message;
 use crate::model::reply::Fault;
 use tokio::sync::mpsc;
 
-pub mod child;
-pub mod leftovers;
-pub mod lineage;
-pub mod lines;
-pub mod stdio;
 
 /// Messages that wait to be read on one exchange or one link (SECURITY §8).
 pub const QUEUE: usize = 64;
