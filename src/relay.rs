@@ -121,7 +121,7 @@ impl Relay {
             ("ping", _) => Ok(Message::response(None, Text::of(&serde_json::json!({})), false)),
             ("subscriptions/listen", _) => self.listen(request).await,
             (method, _) if method.starts_with("tasks/") && method != "tasks/list" => {
-                let server = self.task_owner(request)?;
+                let server = Self::task_owner(request)?;
                 self.forward(request, &server, message.clone()).await
             }
             (_, Scope::One(server)) => self.forward(request, server, message.clone()).await,
@@ -130,7 +130,7 @@ impl Relay {
     }
 
     /// A task belongs to the caller whose call made it (SECURITY §3C C4).
-    fn task_owner(&self, request: &Request) -> Result<ServerName, Failed> {
+    fn task_owner(request: &Request) -> Result<ServerName, Failed> {
         let id = request.message.body.as_ref().and_then(|params| params.get("taskId"));
         let owner = id.and_then(|id| request.links.tasks.owner(&request.caller.agent, &id));
         let held = owner.filter(|server| request.scope.holds(server));

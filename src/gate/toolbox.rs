@@ -86,7 +86,7 @@ impl Toolbox {
                 }
             }
             tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
+                still = changes.changed() => if still.is_err() { return },
                 () = stop.cancelled() => return,
             }
         }
