@@ -47,8 +47,10 @@ impl App {
     pub fn start(config: &Config, policy: &Arc<Live>) -> anyhow::Result<Self> {
         let data = &config.data;
         let journal = Arc::new(Journal::open(data, Options::default())?);
-        let leftovers = Leftovers::open(Some(data)).context("the data directory cannot be used for notes on tool servers")?;
-        let swept = leftovers.sweep().context("tool servers that an earlier toolgate left behind cannot be looked for")?;
+        let leftovers =
+            Leftovers::open(Some(data)).context("the data directory cannot be used for notes on tool servers")?;
+        let swept =
+            leftovers.sweep().context("tool servers that an earlier toolgate left behind cannot be looked for")?;
         tracing::debug!(?swept, "looked for tool servers that an earlier toolgate left behind");
         let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
         let connections = connections().map_err(anyhow::Error::msg)?;
@@ -91,7 +93,8 @@ impl App {
     pub async fn serve(&self, agents: TcpListener, operators: TcpListener, until: impl Future<Output = ()>) {
         let closing = CancellationToken::new();
         let door = self.door.clone();
-        let on_agents = tasks::spawn("agents", accept::serve(agents, move |request| door.clone().http(request), closing.clone()));
+        let on_agents =
+            tasks::spawn("agents", accept::serve(agents, move |request| door.clone().http(request), closing.clone()));
         let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
         let router = admin::router(Arc::new(View { door: self.door.clone(), journal: self.journal.clone() }), hosts);
         let answer = move |request: http::Request<hyper::body::Incoming>| {
@@ -113,6 +116,7 @@ impl App {
         until.await;
         sweeper.abort();
         closing.cancel();
+        self.door.relay.close();
         self.door.running.close();
         let ended = tokio::time::timeout(FAREWELL, self.door.running.wait()).await;
         if ended.is_err() {
@@ -165,7 +169,8 @@ fn settings(server: &crate::config::Server) -> anyhow::Result<Settings> {
             let mut map = HeaderMap::new();
             for (name, value) in headers {
                 let name: HeaderName = name.parse().with_context(|| format!("`{name}` is no name of a header"))?;
-                let mut value = HeaderValue::from_str(value.expose()).with_context(|| format!("the value of header {name} is not plain text"))?;
+                let mut value = HeaderValue::from_str(value.expose())
+                    .with_context(|| format!("the value of header {name} is not plain text"))?;
                 value.set_sensitive(true);
                 map.insert(name, value);
             }

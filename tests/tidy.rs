@@ -27,8 +27,23 @@ const LINES_MEDIAN: usize = 130;
 const LINES_NINE_OF_TEN: usize = 260;
 /// Words that say nothing, or another word for what the glossary names (DESIGN §4).
 const BANNED: &[&str] = &[
-    "manager", "handler", "helper", "helpers", "util", "utils", "info", "context", "data", "middleware", "filter", "client",
-    "user", "principal", "bus", "common", "misc",
+    "manager",
+    "handler",
+    "helper",
+    "helpers",
+    "util",
+    "utils",
+    "info",
+    "context",
+    "data",
+    "middleware",
+    "filter",
+    "client",
+    "user",
+    "principal",
+    "bus",
+    "common",
+    "misc",
 ];
 
 /// One file of Rust.
@@ -107,7 +122,8 @@ fn floor(module: &str) -> Option<usize> {
 
 /// The modules of the crate that a line names: after `crate::`, in `crate::{…}`, and after enough `super::` for the root.
 fn named(line: &str, depth: usize) -> Vec<&str> {
-    let word = |text: &str| text.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap_or(text.len());
+    let word =
+        |text: &str| text.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap_or(text.len());
     let mut names = Vec::new();
     for (at, _) in line.match_indices("crate::") {
         let rest = &line[at + "crate::".len()..];
@@ -142,7 +158,10 @@ fn imports_point_to_lower_floors() {
             continue;
         }
         let Some(own) = floor(top) else {
-            broken.push(format!("{}: `{top}` has no floor; give it one in this test and in ARCHITECTURE.md", source.path));
+            broken.push(format!(
+                "{}: `{top}` has no floor; give it one in this test and in ARCHITECTURE.md",
+                source.path
+            ));
             continue;
         };
         for (number, line) in source.code() {
@@ -178,7 +197,8 @@ fn every_module_of_the_library_has_a_floor() {
 #[test]
 fn guards_do_not_know_each_other() {
     let sources = sources("src");
-    let guards: Vec<&Source> = sources.iter().filter(|source| source.part(0) == "guards" && source.module.len() > 1).collect();
+    let guards: Vec<&Source> =
+        sources.iter().filter(|source| source.part(0) == "guards" && source.module.len() > 1).collect();
     let names: BTreeSet<&str> = guards.iter().map(|source| source.part(1)).filter(|name| *name != "evidence").collect();
     assert!(names.len() > 3, "the guards were not found");
     let import = Regex::new(r"(?:crate::guards|\bsuper)::([a-z_]+)").unwrap();
@@ -221,7 +241,9 @@ fn words_and_guards_do_no_input_or_output() {
 fn each_of_these_has_one_place() {
     let yaml = places("saphyr", |source| source.module == ["policy", "locate"]);
     report("YAML is read in policy/locate.rs", yaml);
-    let spawn = places(r"tokio::(task::)?spawn\b|thread::spawn|JoinSet|spawn_local", |source| source.module == ["telemetry", "tasks"]);
+    let spawn = places(r"tokio::(task::)?spawn\b|thread::spawn|JoinSet|spawn_local", |source| {
+        source.module == ["telemetry", "tasks"]
+    });
     report("tasks are started by telemetry::tasks", spawn);
     let now = places(r"\b(SystemTime|Instant|Timestamp|Zoned)::now\b", |source| source.module == ["model", "clock"]);
     report("time comes from model::clock", now);
@@ -251,11 +273,11 @@ fn files_say_what_they_are_for() {
     report("a file begins with `//!` and what it is for", silent.map(|source| source.path.clone()).collect());
 }
 
-
 #[test]
 fn files_are_short() {
     let sources = sources("src");
-    let mut sizes: Vec<(usize, &str)> = sources.iter().map(|source| (source.code().count(), source.path.as_str())).collect();
+    let mut sizes: Vec<(usize, &str)> =
+        sources.iter().map(|source| (source.code().count(), source.path.as_str())).collect();
     let long = sizes.iter().filter(|(lines, _)| *lines > LINES_AT_MOST);
     report(
         &format!("a file has at most {LINES_AT_MOST} lines of code without tests"),
@@ -293,8 +315,10 @@ fn readme_lists_the_refusal_codes() {
     let rows = table.lines().take_while(|line| line.starts_with('|'));
     let cells = |row: &str| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let listed: Vec<Vec<String>> = rows.map(cells).collect();
-    let expected: Vec<Vec<String>> =
-        CODES.iter().map(|(code, meaning, remedy)| vec![format!("`{code}`"), (*meaning).into(), (*remedy).into()]).collect();
+    let expected: Vec<Vec<String>> = CODES
+        .iter()
+        .map(|(code, meaning, remedy)| vec![format!("`{code}`"), (*meaning).into(), (*remedy).into()])
+        .collect();
     assert_eq!(listed, expected, "README's table and model::refusal::CODES say the same");
 }
 
@@ -319,9 +343,12 @@ fn readme_lists_the_metrics() {
 
 #[test]
 fn documents_name_files_that_exist() {
-    let path = Regex::new(r"(?:`|\]\()((?:src|tests|examples|policies|bench|benches|\.config|\.ci)/[A-Za-z0-9_./-]*)").unwrap();
+    let path = Regex::new(r"(?:`|\]\()((?:src|tests|examples|policies|bench|benches|\.config|\.ci)/[A-Za-z0-9_./-]*)")
+        .unwrap();
     let mut broken = Vec::new();
-    for document in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "examples/README.md", "examples/quickstart/README.md"] {
+    for document in
+        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "examples/README.md", "examples/quickstart/README.md"]
+    {
         let text = read(document);
         let missing = path.captures_iter(&text).filter(|found| !root().join(&found[1]).exists());
         broken.extend(missing.map(|found| format!("{document}: {}", &found[1])));

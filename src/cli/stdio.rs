@@ -1,7 +1,7 @@
 //! `toolgate stdio -- command…`: one stdio tool server behind toolgate's own standard input and output.
 
-use super::serve::{bare, runtime};
 use super::configured;
+use super::serve::{bare, runtime};
 use crate::app::App;
 use crate::config::{self, Loaded, Server, Transport};
 use crate::downstream::stdio::serve;

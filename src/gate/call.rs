@@ -55,7 +55,9 @@ impl Gate {
         let id = call.message.id.clone();
         let answer = match &ending {
             Ok(reply) if reply.is_error => reply.clone(),
-            Ok(reply) => Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() },
+            Ok(reply) => {
+                Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() }
+            }
             Err(refusal) => refused(None, call.era, &decision, refusal),
         };
         let _ = call.outlet.send(Outgoing::Last(Message { id, ..answer })).await;
@@ -70,7 +72,8 @@ async fn guarded(
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let tool = trail.check(Stage::Visible, tool.ok_or(Refusal::ToolNotAllowlisted))?;
-    let admitted = trail.check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
+    let admitted = trail
+        .check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
     let ruled = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
         (Ok(ruled), _) => ruled,
         (Err(refusal), Some(observed)) => trail.overrule(refusal, observed),

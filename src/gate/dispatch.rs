@@ -25,7 +25,7 @@ pub async fn dispatch(call: &Call, tool: &Tool, side_effect: bool, _ruled: Ruled
     let cancelled = waiting.as_ref().map(|waiting| waiting.cancelled.clone());
     let passage = Passage {
         outlet: &call.outlet,
-        questions: call.links.legacy_questions(),
+        links: &call.links,
         stop_when_gone: !side_effect,
         cancelled: cancelled.as_ref(),
         subscription: None,
@@ -90,7 +90,8 @@ fn outbound(call: &Call, tool: &Tool) -> Message {
 
 fn without_ours(meta: &Text) -> Text {
     let Some(mut members) = meta.object() else { return meta.clone() };
-    let ours: Vec<String> = members.iter().map(|(key, _)| key).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect();
+    let ours: Vec<String> =
+        members.iter().map(|(key, _)| key).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect();
     if ours.is_empty() {
         return meta.clone();
     }

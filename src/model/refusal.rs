@@ -175,7 +175,9 @@ impl Refusal {
     /// Whether and how to try again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::UpstreamUnavailable | Self::UpstreamFailed | Self::Cancelled | Self::StoreUnavailable => Retry::SameKey,
+            Self::UpstreamUnavailable | Self::UpstreamFailed | Self::Cancelled | Self::StoreUnavailable => {
+                Retry::SameKey
+            }
             Self::Overloaded => Retry::AfterMs(1000),
             Self::ToolNotAllowlisted
             | Self::SchemaInvalid { .. }
