@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 /// How long calls in flight may take to end when the process is asked to.
 const FAREWELL: Duration = Duration::from_secs(30);
 /// How often unused sessions are looked for.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP: Duration = Duration::from_mins(1);
 
 /// A running toolgate.
 pub struct App {
@@ -44,7 +44,7 @@ pub struct App {
 
 impl App {
     /// Builds everything and connects the tool servers.
-    pub fn start(config: &Config, policy: Arc<Live>, journal: Journal) -> anyhow::Result<Self> {
+    pub fn start(config: &Config, policy: &Arc<Live>, journal: Journal) -> anyhow::Result<Self> {
         let (data, journal) = (&config.data, Arc::new(journal));
         let leftovers =
             Leftovers::open(Some(data)).context("the data directory cannot be used for notes on tool servers")?;
@@ -68,7 +68,7 @@ impl App {
             listings: Listings::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
-        let changed = either_changed(&tools, &policy, &stop);
+        let changed = either_changed(&tools, policy, &stop);
         let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
         tools.start(&servers, &metrics, &stop);
         servers.start(&servers_running, &stop);
@@ -198,7 +198,7 @@ impl Status for View {
         let health = self.journal.health();
         let writable = matches!(health.state, crate::store::journal::State::Writing);
         let mut reasons = Vec::new();
-        if !self.door.servers.probed() {
+        if !self.door.servers.probed() || !self.door.gate.tools.holds_all(&self.door.servers) {
             reasons.push("tool servers are still being connected".to_owned());
         }
         if !writable {

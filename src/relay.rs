@@ -138,7 +138,7 @@ impl Relay {
                     let words = "declare the tasks extension in the request's capabilities";
                     return Ok(Message::error(None, MISSING_CAPABILITY, words, Some(data)));
                 }
-                let server = self.task_owner(request)?;
+                let server = Self::task_owner(request)?;
                 self.forward(request, &server, message.clone()).await
             }
             (_, Scope::One(server)) => self.forward(request, server, message.clone()).await,
@@ -154,7 +154,7 @@ impl Relay {
     }
 
     /// A task belongs to the caller whose call made it (SECURITY §3C C4).
-    fn task_owner(&self, request: &Request) -> Result<ServerName, Failed> {
+    fn task_owner(request: &Request) -> Result<ServerName, Failed> {
         let id = request.message.body.as_ref().and_then(|params| params.get("taskId"));
         let owner = id.and_then(|id| request.links.tasks.owner(&request.caller.agent, &id));
         let held = owner.filter(|server| request.scope.holds(server));

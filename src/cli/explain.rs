@@ -19,7 +19,7 @@ pub struct Args {
     /// The agent that would call.
     #[arg(long)]
     agent: String,
-    /// The tool, as server__tool.
+    /// The tool, as `server__tool`.
     #[arg(long)]
     tool: String,
     /// The arguments, as a JSON object.

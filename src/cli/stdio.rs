@@ -59,8 +59,8 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     runtime()?.block_on(async {
         let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
-        let app = App::start(&config, policy, journal)?;
-        app.door.servers.settled(&name).await;
+        let app = App::start(&config, &policy, journal)?;
+        app.door.gate.tools.settled(&app.door.servers).await;
         let pipes = (tokio::io::stdin(), tokio::io::stdout());
         serve(app.door.clone(), caller, Scope::One(name), pipes).await;
         app.stop().await;
@@ -102,11 +102,11 @@ fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
 }
 
 fn chosen(args: &Args, config: &config::Config) -> anyhow::Result<ServerName> {
-    let names: Vec<&ServerName> = config.servers.keys().collect();
-    match (&args.server, names.as_slice()) {
-        (Some(named), names) => match names.iter().find(|name| name.as_str() == named) {
+    let servers: Vec<&ServerName> = config.servers.keys().collect();
+    match (&args.server, servers.as_slice()) {
+        (Some(wanted), servers) => match servers.iter().find(|name| name.as_str() == wanted) {
             Some(name) => Ok((*name).clone()),
-            None => bail!("the configuration has no server `{named}`"),
+            None => bail!("the configuration has no server `{wanted}`"),
         },
         (None, [only]) => Ok((*only).clone()),
         (None, _) => bail!("the configuration has several servers; choose one with --server"),

@@ -97,7 +97,7 @@ impl Door {
     }
 
     /// A notification or a response of an agent: each goes to the server it is for, under the server's id.
-    pub(super) async fn from_agent(&self, session: &Session, message: Message) {
+    pub(super) async fn heard(&self, session: &Session, message: Message) {
         if message.kind == Kind::Response {
             match session.links.questions.answer(message) {
                 Some((link, message)) => report(link.notify(message).await),

@@ -38,7 +38,7 @@ impl Door {
         };
         match message.kind {
             Kind::Response | Kind::Notification => {
-                self.from_agent(&session, message).await;
+                self.heard(&session, message).await;
                 empty(StatusCode::ACCEPTED)
             }
             Kind::Request => {

@@ -14,7 +14,7 @@ use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::relay;
 use crate::telemetry::tasks;
-use crate::telemetry::traces::{CallStart, TraceContext, call_span};
+use crate::telemetry::traces::{CallStart, Trace, call_span};
 use crate::upstream::QUEUE;
 use crate::upstream::links::Links;
 use serde_json::{Map, Value};
@@ -136,8 +136,8 @@ impl Door {
 }
 
 /// The agent's trace: in `_meta`, else in the header (SEP-414).
-fn trace(arrived: &Arrived) -> TraceContext {
+fn trace(arrived: &Arrived) -> Trace {
     let text = |key| arrived.message.meta(key).and_then(|value| value.as_str().map(std::borrow::Cow::into_owned));
     let parent = text("traceparent").or_else(|| arrived.traceparent.clone());
-    TraceContext::of(parent.as_deref(), text("tracestate").as_deref())
+    Trace::of(parent.as_deref(), text("tracestate").as_deref())
 }

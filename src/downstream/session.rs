@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 const SESSIONS: usize = 1_024;
 const OF_ONE_AGENT: usize = 64;
 /// A session that nobody uses ends after this.
-const IDLE: Duration = Duration::from_secs(3_600);
+const IDLE: Duration = Duration::from_hours(1);
 /// Ended streams that can still be read again.
 const STREAMS_KEPT: usize = 64;
 /// The number of the standalone stream.

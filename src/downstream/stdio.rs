@@ -116,7 +116,7 @@ impl Desk {
             (Kind::Notification, None) if message.method == "notifications/cancelled" => {
                 self.door.links.cancel(&message).await;
             }
-            (Kind::Notification | Kind::Response, Some(session)) => self.door.from_agent(session, message).await,
+            (Kind::Notification | Kind::Response, Some(session)) => self.door.heard(session, message).await,
             (Kind::Notification | Kind::Response, None) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Every "no" an agent can read. Codes are stable, snake_case, and listed in the README; a test compares.
+//! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in the README; a test compares.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Requests that wait for something to happen have no deadline of ours.
 const PATIENT: &[&str] = &["tasks/result", "subscriptions/listen"];
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+const FOREVER: Duration = Duration::from_hours(365 * 24);
 
 impl Relay {
     /// Sends `message` to `server` and carries everything back; the answer is returned under the server's id.

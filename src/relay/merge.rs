@@ -77,7 +77,7 @@ impl Relay {
         let Some(mut result) = answer.body.as_ref().filter(|_| !answer.is_error).and_then(Text::object) else {
             return Ok(answer);
         };
-        if let (true, Some(entries)) = (key == "prompts", result.get(key).and_then(|list| list.elements())) {
+        if let (true, Some(entries)) = (key == "prompts", result.get(key).and_then(Text::elements)) {
             result.set(key, renamed(server, &entries));
         }
         let next = result.remove("nextCursor").and_then(|next| next.as_str().map(std::borrow::Cow::into_owned));
@@ -142,13 +142,10 @@ impl Relay {
     }
 
     fn only(&self, _: &Request) -> Result<ServerName, Failed> {
-        match self.reached(&Scope::All).as_slice() {
-            [only] => Ok(only.settings.name.clone()),
-            _ => {
-                let words = "this method names no server; send it to /mcp/{server}".to_owned();
-                Err(Failed::Answer(INVALID_PARAMS, words))
-            }
+        if let [only] = self.reached(&Scope::All).as_slice() {
+            return Ok(only.settings.name.clone());
         }
+        Err(Failed::Answer(INVALID_PARAMS, "this method names no server; send it to /mcp/{server}".to_owned()))
     }
 }
 

@@ -48,7 +48,7 @@ pub fn connections() -> Result<Connections, Fault> {
         .map_err(|error| Fault::unsent(format!("TLS cannot be set up: {error}")))?;
     let connector = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector);
     let mut client = Client::builder(TokioExecutor::new());
-    client.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(Duration::from_secs(60));
+    client.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(Duration::from_mins(1));
     Ok(client.build(connector))
 }
 

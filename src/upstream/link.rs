@@ -33,7 +33,7 @@ pub struct Link {
 }
 
 enum Carrier {
-    Http { endpoint: Endpoint, session: Option<HeaderValue> },
+    Http { endpoint: Box<Endpoint>, session: Option<HeaderValue> },
     Child { conversation: Arc<Conversation>, process: tokio::sync::Mutex<Option<Process>> },
 }
 
@@ -52,7 +52,7 @@ enum Source {
 impl Link {
     /// A modern link over HTTP.
     pub fn http(endpoint: Endpoint, revision: Revision) -> Self {
-        Self::new(Carrier::Http { endpoint, session: None }, revision)
+        Self::new(Carrier::Http { endpoint: Box::new(endpoint), session: None }, revision)
     }
 
     /// A link to a child process.
@@ -78,7 +78,7 @@ impl Link {
             }
         };
         let revision = negotiated(&answer)?;
-        let link = Self::new(Carrier::Http { endpoint, session }, revision);
+        let link = Self::new(Carrier::Http { endpoint: Box::new(endpoint), session }, revision);
         link.next.store(2, Ordering::Relaxed);
         Ok((link, answer))
     }

@@ -22,7 +22,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
 const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
 
