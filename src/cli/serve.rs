@@ -67,7 +67,7 @@ async fn serve(config: &Config, policy: Arc<Live>) -> anyhow::Result<()> {
     let operators = bind(config.admin.listen, "operators").await?;
     let app = App::start(config, policy.clone())?;
     announce(&agents, &operators)?;
-    telemetry::tasks::spawn("policy files", policy.clone().watch());
+    telemetry::tasks::spawn("policy files", policy.clone().watch(app.door.metrics.clone()));
     telemetry::tasks::spawn("hangup", async move {
         while hangup.recv().await.is_some() {
             policy.ask();
