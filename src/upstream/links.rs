@@ -25,7 +25,7 @@ pub struct Links {
     /// Open requests of servers to the agent.
     pub questions: Questions,
     /// Whose tasks are whose.
-    pub tasks: Tasks,
+    pub tasks: Arc<Tasks>,
     in_flight: Mutex<HashMap<Vec<u8>, InFlight>>,
 }
 
@@ -51,7 +51,12 @@ pub struct Waiting<'a> {
 impl Links {
     /// The shared modern links.
     pub fn shared(servers: Arc<Servers>) -> Self {
-        Self { servers, session: None, questions: Questions::default(), tasks: Tasks::default(), in_flight: Mutex::default() }
+        Self { servers, session: None, questions: Questions::default(), tasks: Arc::default(), in_flight: Mutex::default() }
+    }
+
+    /// The shared modern links for one request that stands alone: ids of other agents' requests say nothing about its own.
+    pub fn alone(&self) -> Self {
+        Self { tasks: self.tasks.clone(), ..Self::shared(self.servers.clone()) }
     }
 
     /// The links of a legacy session that an agent opened with `initialize`. What servers say outside requests goes to
@@ -62,7 +67,7 @@ impl Links {
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Message)>,
     ) -> Self {
         let session = Session { initialize, links: tokio::sync::Mutex::default(), unsolicited };
-        Self { servers, session: Some(session), questions: Questions::default(), tasks: Tasks::default(), in_flight: Mutex::default() }
+        Self { servers, session: Some(session), questions: Questions::default(), tasks: Arc::default(), in_flight: Mutex::default() }
     }
 
     /// The servers behind the links.
