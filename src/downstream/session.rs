@@ -79,7 +79,7 @@ impl Session {
             let mut next = Some(first);
             while let Some(outgoing) = next {
                 match outgoing {
-                    Outgoing::KeepAlive => {}
+                    Outgoing::KeepAlive => written.sign(),
                     Outgoing::Message(message) => written.write(&message, false),
                     Outgoing::Last(message) => return written.write(&message, true),
                 }
