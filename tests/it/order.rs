@@ -70,7 +70,7 @@ fn cases() -> impl Iterator<Item = ((&'static str, &'static str), Value, Option<
 async fn stage() -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("transfer")]).await;
     let servers = vec![("ops", puppet.url())];
-    let gate = Gate::start(Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned() }).await;
+    let gate = Gate::start(Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: false }).await;
     (puppet, gate)
 }
 
@@ -100,7 +100,9 @@ async fn the_earliest_step_decides_on_both_wires() {
 #[tokio::test]
 async fn the_earliest_step_decides_over_stdio() {
     let (puppet, gate) = stage().await;
-    for (name, legacy) in [("payer", false), ("nobody", true), ("blind", false), ("blind-nobody", true), ("payer", true)] {
+    for (name, legacy) in
+        [("payer", false), ("nobody", true), ("blind", false), ("blind-nobody", true), ("payer", true)]
+    {
         puppet.forget();
         let data = gate.path("launched");
         let args = ["--agent", name, "--data", data.to_str().unwrap()];

@@ -1,6 +1,7 @@
 //! A tool server on strings: it answers the handshake and its listing by itself, keeps every request as it came, and
 //! answers everything else as the test says, also bit by bit.
 
+use crate::harness::{DEADLINE, until as within};
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -8,14 +9,11 @@ use axum::response::Response;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 pub const MODERN: &str = "2026-07-28";
 pub const LEGACY: &str = "2025-11-25";
-/// Nothing that works takes this long.
-pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A message of toolgate's, as it came.
 #[derive(Debug, Clone)]
@@ -165,7 +163,7 @@ impl Puppet {
     /// Comes back at the same address.
     pub async fn up(&self) {
         let listener =
-            within("the address is free again", async || tokio::net::TcpListener::bind(self.address).await.ok()).await;
+            within("the address is free again", || async { tokio::net::TcpListener::bind(self.address).await.ok() }).await;
         self.serve(listener);
     }
 
@@ -219,7 +217,8 @@ impl Puppet {
 
     /// Waits until toolgate has closed the stream that answers the request of this id.
     pub async fn closed(&self, id: &Value) {
-        within("toolgate closes the stream", async || self.strings.closed.lock().unwrap().contains(id).then_some(())).await;
+        within("toolgate closes the stream", || async { self.strings.closed.lock().unwrap().contains(id).then_some(()) })
+            .await;
     }
 
     /// The ids of the requests whose streams toolgate closed.
@@ -253,25 +252,13 @@ impl Puppet {
     }
 }
 
-/// Waits for a condition, within the deadline.
-pub async fn within<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let waiting = async {
-        loop {
-            if let Some(found) = look().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, waiting).await.unwrap_or_else(|_| panic!("never: {what}"))
-}
-
 impl Strings {
     fn listing(&self, cursor: Option<&Value>) -> Value {
         let tools = self.tools.lock().unwrap();
         let start: usize = cursor.and_then(Value::as_str).map_or(0, |cursor| cursor.parse().unwrap());
         let end = tools.len().min(start.saturating_add(self.page));
-        let mut result = json!({ "tools": tools[start..end], "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public" });
+        let mut result =
+            json!({ "tools": tools[start..end], "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public" });
         if end < tools.len() {
             result["nextCursor"] = json!(end.to_string());
         }

@@ -1,15 +1,15 @@
 //! The built program on a stage of its own, and agents that say exactly what a test wants said.
 
-use crate::puppet::{DEADLINE, LEGACY, MODERN, within};
+use crate::harness::gate::{Setup, TOOLGATE};
+use crate::harness::{self, DEADLINE};
+use crate::puppet::{LEGACY, MODERN};
 use base64::Engine as _;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-
-pub const TOOLGATE: &str = env!("CARGO_BIN_EXE_toolgate");
 
 /// What toolgate is started with.
 pub struct Settings {
@@ -21,6 +21,8 @@ pub struct Settings {
     pub more: &'static str,
     /// The policy file; none if empty.
     pub policy: String,
+    /// Whether nothing is refused.
+    pub observe: bool,
 }
 
 impl Settings {
@@ -28,123 +30,81 @@ impl Settings {
     pub fn open(url: String, tools: &[&str]) -> Self {
         let contract = |tool: &&str| format!("  oracle__{tool}: {{ purpose: test, actions: [read], secrets: [] }}\n");
         let policy = format!("contracts:\n{}", tools.iter().map(contract).collect::<String>());
-        Self { servers: vec![("oracle", url)], callers: "", more: "", policy }
+        Self { servers: vec![("oracle", url)], callers: "", more: "", policy, observe: false }
     }
 
     /// One server that is only observed.
     pub fn observed(url: String) -> Self {
-        Self { servers: vec![("oracle", url)], callers: "", more: "mode: observe\n", policy: String::new() }
+        Self { servers: vec![("oracle", url)], callers: "", more: "", policy: String::new(), observe: true }
     }
 }
 
 /// The running program.
 pub struct Gate {
-    pub directory: tempfile::TempDir,
-    pub agents: String,
-    pub operators: String,
-    child: tokio::process::Child,
-    log: Arc<Mutex<String>>,
+    gate: harness::gate::Gate,
 }
 
-/// Writes the files of `settings` into `directory`; returns the configuration's path.
-pub fn write(directory: &std::path::Path, settings: &Settings) -> PathBuf {
-    let mut config = "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\ndata: data\n".to_owned();
-    config += settings.more;
-    config += "servers:\n";
-    for (name, url) in &settings.servers {
-        config += &format!("  {name}: {{ url: \"{url}\" }}\n");
+impl Settings {
+    fn setup(&self) -> Setup {
+        let mut setup = Setup::new().more(self.more).callers(self.callers).policy(&self.policy);
+        for (name, url) in &self.servers {
+            setup = setup.server_with(name, &format!("url: \"{url}\""));
+        }
+        if self.observe { setup.mode("observe") } else { setup }
     }
-    if !settings.callers.is_empty() {
-        config += "callers:\n";
-        config += settings.callers;
-    }
-    if !settings.policy.is_empty() {
-        config += "policies: [policy.yaml]\n";
-        std::fs::write(directory.join("policy.yaml"), &settings.policy).unwrap();
-    }
-    let path = directory.join("toolgate.yaml");
-    std::fs::write(&path, config).unwrap();
-    path
 }
 
 impl Gate {
     /// Starts and waits until it is ready.
     pub async fn start(settings: Settings) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let config = write(directory.path(), &settings);
-        let mut child = tokio::process::Command::new(TOOLGATE)
-            .args(["serve", "--config"])
-            .arg(config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let log = Arc::new(Mutex::new(String::new()));
-        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
-        let written = log.clone();
-        tokio::spawn(async move {
-            while let Ok(Some(line)) = stderr.next_line().await {
-                *written.lock().unwrap() += &format!("{line}\n");
-            }
-        });
-        let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut said = async || {
-            let line = tokio::time::timeout(DEADLINE, stdout.next_line()).await.unwrap().unwrap();
-            let line = line.unwrap_or_else(|| panic!("toolgate did not start: {}", log.lock().unwrap()));
-            line.split_whitespace().nth(1).unwrap().to_owned()
-        };
-        let agents = said().await.strip_suffix("/mcp").unwrap().to_owned();
-        let operators = said().await;
-        let gate = Self { directory, agents, operators, child, log };
-        within("toolgate is ready", async || (gate.readiness().await["ready"] == true).then_some(())).await;
-        gate
+        Self { gate: settings.setup().start().await }
     }
 
     pub fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        self.gate.log()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.gate.setup.directory().join(name)
     }
 
     pub async fn readiness(&self) -> Value {
-        let answer = reqwest::get(format!("{}/readyz", self.operators)).await.unwrap();
-        serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+        serde_json::from_str(&self.gate.operators("/readyz").await).unwrap()
     }
 
     /// The value of a series, written as in the text of the metrics; 0 if there is no such series.
     pub async fn metric(&self, series: &str) -> f64 {
-        let answer = reqwest::get(format!("{}/metrics", self.operators)).await.unwrap();
-        let text = String::from_utf8(answer.bytes().await.unwrap().to_vec()).unwrap();
+        let text = self.gate.operators("/metrics").await;
         let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map_or(0.0, |value| value.parse().unwrap())
     }
 
-    /// Sends a signal by its name.
-    pub fn signal(&self, name: &str) {
-        let pid = self.child.id().unwrap().to_string();
-        assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
+    /// Tells it to read its files again.
+    pub fn hang_up(&self) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.gate.pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     }
 
-    /// Asks it to stop and waits for the end.
-    pub async fn stop(mut self) -> tempfile::TempDir {
-        self.signal("-TERM");
-        let ended = tokio::time::timeout(DEADLINE, self.child.wait()).await;
-        assert!(ended.expect("toolgate ends when asked").unwrap().success());
-        self.directory
+    /// Asks it to stop and waits for the end; its files stay.
+    pub async fn stop(mut self) -> Setup {
+        self.gate.terminate();
+        assert!(self.gate.wait().await.success());
+        self.gate.setup.clone()
     }
 
     /// Runs another verb in this directory: exit code, standard output, standard error.
     pub async fn run(&self, args: &[&str]) -> (i32, String, String) {
-        run(self.directory.path(), args).await
+        run(&self.gate.setup, args).await
+    }
+
+    /// The ledger, once it has at least `count` entries.
+    pub async fn entries(&self, count: usize) -> Vec<Value> {
+        self.gate.entries(count).await
     }
 
     /// A modern agent.
     pub fn agent(&self) -> Agent {
-        Agent::new(&self.agents)
+        Agent::new(&format!("http://{}", self.gate.agents))
     }
 
     /// A legacy agent in a session at `path`.
@@ -154,9 +114,8 @@ impl Gate {
 }
 
 /// Runs a verb of toolgate in a directory.
-pub async fn run(directory: &std::path::Path, args: &[&str]) -> (i32, String, String) {
-    let command = tokio::process::Command::new(TOOLGATE).args(args).current_dir(directory).stdin(Stdio::null()).output();
-    let output = tokio::time::timeout(DEADLINE, command).await.unwrap().unwrap();
+pub async fn run(setup: &Setup, args: &[&str]) -> (i32, String, String) {
+    let output = setup.run(args).await;
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
@@ -322,7 +281,8 @@ impl Agent {
 
 /// A value as it stands in a header.
 pub fn mirrored(value: &str) -> String {
-    let plain = value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && value.trim() == value && !value.starts_with("=?");
+    let plain =
+        value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && value.trim() == value && !value.starts_with("=?");
     if plain {
         return value.to_owned();
     }
@@ -390,7 +350,8 @@ fn block_of(text: &str) -> Block {
     if let Some(comment) = text.strip_prefix(':') {
         return Block::Comment(comment.to_owned());
     }
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim_start));
+    let field =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim_start));
     let message = field("data").filter(|data| !data.is_empty()).map(|data| serde_json::from_str(data).unwrap());
     Block::Event { id: field("id").map(str::to_owned), message }
 }
