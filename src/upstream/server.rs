@@ -197,6 +197,7 @@ impl Server {
     /// Follows changes until the server is lost; says why.
     async fn watch(&self, base: &Arc<Link>, mut unsolicited: mpsc::Receiver<Message>, stop: &CancellationToken) -> String {
         let mut listening = Box::pin(self.listen(base));
+        let mut says = true;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return "toolgate is stopping".to_owned(),
@@ -205,11 +206,11 @@ impl Server {
                     if let Err(fault) = self.list_again(base).await { return fault.what; }
                 }
                 why = &mut listening => return why,
-                message = unsolicited.recv() => match message {
+                message = unsolicited.recv(), if says => match message {
                     Some(message) if message.method == "notifications/tools/list_changed" => self.stale.notify_one(),
                     Some(message) if message.kind == Kind::Request => self.decline(base, message).await,
                     Some(_) => {}
-                    None => std::future::pending::<()>().await,
+                    None => says = false,
                 },
                 () = self.stale.notified() => {
                     if let Err(fault) = self.list_again(base).await { return fault.what; }
