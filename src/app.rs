@@ -194,7 +194,7 @@ impl Status for View {
         let health = self.journal.health();
         let writable = matches!(health.state, crate::store::journal::State::Writing);
         let mut reasons = Vec::new();
-        if !self.door.servers.probed() {
+        if !self.door.gate.tools.current().settled(&self.door.servers) {
             reasons.push("tool servers are still being connected".to_owned());
         }
         if !writable {

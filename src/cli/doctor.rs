@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 
 async fn servers(app: &App, config: &Config, found: &mut Found) {
     for name in config.servers.keys() {
-        app.door.servers.settled(name).await;
+        app.door.gate.tools.settled(name).await;
         let Some(server) = app.door.servers.get(name.as_str()) else { continue };
         match &*server.state().borrow() {
             State::Up(up) => {

@@ -6,10 +6,10 @@ use crate::model::ids::{ServerName, ToolName};
 use crate::schema::validate::Schema;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
-use crate::upstream::server::Server;
+use crate::upstream::server::{Server, State};
 use crate::upstream::servers::Servers;
 use arc_swap::ArcSwap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -38,9 +38,16 @@ pub struct Tools {
     /// Tools that are not offered: server, reason for metrics, tool and reason in words.
     pub quarantined: Vec<(ServerName, &'static str, String)>,
     by_name: HashMap<ToolName, Arc<Tool>>,
+    /// The servers that were tried at least once, whatever came of it.
+    tried: HashSet<ServerName>,
 }
 
 impl Tools {
+    /// Whether every server was tried at least once, and the tools of those that answered are here.
+    pub fn settled(&self, servers: &Servers) -> bool {
+        servers.all().iter().all(|server| self.tried.contains(&server.settings.name))
+    }
+
     /// The tool of that name.
     pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
         self.by_name.get(name)
@@ -51,15 +58,22 @@ impl Tools {
 pub struct Toolbox {
     current: ArcSwap<Tools>,
     changed: watch::Sender<u64>,
+    gathered: watch::Sender<u64>,
 }
 
 impl Default for Toolbox {
     fn default() -> Self {
-        Self { current: ArcSwap::from_pointee(Tools::default()), changed: watch::channel(0).0 }
+        Self { current: ArcSwap::from_pointee(Tools::default()), changed: watch::channel(0).0, gathered: watch::channel(0).0 }
     }
 }
 
 impl Toolbox {
+    /// Waits until the server of that name was tried once and its tools, if it answered, can be called.
+    pub async fn settled(&self, name: &ServerName) {
+        let mut gathered = self.gathered.subscribe();
+        let _ = gathered.wait_for(|_| self.current.load().tried.contains(name)).await;
+    }
+
     /// The tools, as they stand.
     pub fn current(&self) -> arc_swap::Guard<Arc<Tools>> {
         self.current.load()
@@ -81,6 +95,7 @@ impl Toolbox {
                 count(&tools, &servers, &metrics);
                 let differs = !same(&tools, &self.current.load());
                 self.current.store(Arc::new(tools));
+                self.gathered.send_modify(|version| *version += 1);
                 if differs {
                     self.changed.send_modify(|version| *version += 1);
                 }
@@ -121,6 +136,10 @@ fn same(new: &Tools, old: &Tools) -> bool {
 fn gather(servers: &Servers, old: &Tools) -> Tools {
     let mut tools = Tools { version: old.version + 1, ..Tools::default() };
     for server in servers.all() {
+        if matches!(*server.state().borrow(), State::Starting) {
+            continue;
+        }
+        tools.tried.insert(server.settings.name.clone());
         let Some(up) = server.up() else { continue };
         for (name, reason, words) in &up.catalog.quarantined {
             let shown: String = name.chars().take(64).collect();

@@ -56,19 +56,6 @@ impl Servers {
         self.changed.subscribe()
     }
 
-    /// Whether every server was tried at least once.
-    pub fn probed(&self) -> bool {
-        self.all.iter().all(|server| !matches!(*server.state().borrow(), State::Starting))
-    }
-
-    /// Waits until the server of that name was tried once.
-    pub async fn settled(&self, name: &ServerName) {
-        if let Some(server) = self.get(name.as_str()) {
-            let mut state = server.state();
-            let _ = state.wait_for(|state| !matches!(state, State::Starting)).await;
-        }
-    }
-
     /// The revisions that all known servers share; with `one`, those of that server.
     pub fn revisions(&self, one: Option<&ServerName>) -> Vec<Revision> {
         let chosen: Vec<_> =
