@@ -1,6 +1,6 @@
 //! All configured tool servers, in the order of the configuration.
 
-use super::server::{Server, Settings, State, Surroundings};
+use super::server::{Server, Settings, Surroundings};
 use crate::mcp::revision::Revision;
 use crate::model::ids::ServerName;
 use crate::telemetry::tasks;
