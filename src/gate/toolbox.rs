@@ -60,6 +60,12 @@ impl Default for Toolbox {
 }
 
 impl Toolbox {
+    /// Holds these tools until the first change.
+    pub fn of(all: Vec<Arc<Tool>>) -> Self {
+        let by_name = all.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
+        Self { current: ArcSwap::from_pointee(Tools { all, by_name, ..Tools::default() }), changed: watch::channel(0).0 }
+    }
+
     /// The tools, as they stand.
     pub fn current(&self) -> arc_swap::Guard<Arc<Tools>> {
         self.current.load()
