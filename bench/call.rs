@@ -227,9 +227,11 @@ fn result(bytes: usize) -> Bytes {
 fn reader(criterion: &mut Criterion<ThreadTime>) {
     let mut group = criterion.benchmark_group("read");
     let read = |bytes: &Bytes, limits: &Limits| Message::parse(&Text::read(bytes.clone(), limits).unwrap()).unwrap();
-    for (name, bytes, limits) in
-        [("call", call(), &FROM_AGENT), ("list 47 KB", list(), &FROM_SERVER), ("result 1 MiB", result(1 << 20), &FROM_SERVER)]
-    {
+    for (name, bytes, limits) in [
+        ("call", call(), &FROM_AGENT),
+        ("list 47 KB", list(), &FROM_SERVER),
+        ("result 1 MiB", result(1 << 20), &FROM_SERVER),
+    ] {
         group.throughput(Throughput::Bytes(bytes.len() as u64));
         group.bench_function(name, |bencher| bencher.iter(|| read(black_box(&bytes), limits)));
     }

@@ -54,7 +54,7 @@ impl Stand {
     }
 
     fn nginx(&mut self, server: &str) -> anyhow::Result<()> {
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let address = free()?;
         let (directory, file) = (self.directory.display().to_string(), self.directory.join("nginx.conf"));
         fs::write(&file, scenes::nginx(&directory, &address, server))?;
         let child =
@@ -67,7 +67,7 @@ impl Stand {
     }
 
     fn toolgate(&mut self, program: &Path, server: &str) -> anyhow::Result<()> {
-        fs::write(self.directory.join("toolgate.yaml"), scenes::configuration(server))?;
+        fs::write(self.directory.join("toolgate.yaml"), scenes::configuration(&free()?, server))?;
         fs::write(self.directory.join("policy.yaml"), scenes::policy())?;
         let mut child = Command::new(program.canonicalize()?)
             .args(["serve", "--config", "toolgate.yaml"])
@@ -113,6 +113,11 @@ impl Drop for Stand {
         }
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// An address that nobody listens on.
+fn free() -> anyhow::Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
 
 fn ready(operators: &str) -> bool {

@@ -77,9 +77,9 @@ pub(crate) fn definition(number: usize) -> Value {
 }
 
 /// toolgate's configuration.
-pub(crate) fn configuration(server: &str) -> String {
+pub(crate) fn configuration(listen: &str, server: &str) -> String {
     format!(
-        "listen: 127.0.0.1:0\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\nservers:\n  \
+        "listen: {listen}\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\nservers:\n  \
          s100: {{ url: \"http://{server}/mcp/s100\" }}\n  s1000: {{ url: \"http://{server}/mcp/s1000\" }}\n\
          callers:\n  - {{ agent: load, token: {TOKEN}, tenant: t_001, roles: [reader] }}\npolicies: [policy.yaml]\n"
     )
