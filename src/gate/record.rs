@@ -1,5 +1,7 @@
 //! One ledger entry for every judged call, refused ones too.
 
+mod canonical;
+
 use super::Gate;
 use super::call::Call;
 use super::toolbox::Tool;
@@ -99,7 +101,10 @@ fn entry(
         decided_by: refusal.and_then(|refusal| decided_by(policy, call, refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
-        is_error: answered.map(|result| result.get("isError").is_some_and(|flag| flag.is_true()) || ending.as_ref().is_ok_and(|reply| reply.is_error)),
+        is_error: answered.map(|result| {
+            result.get("isError").is_some_and(|flag| flag.is_true())
+                || ending.as_ref().is_ok_and(|reply| reply.is_error)
+        }),
         result_bytes: answered.map(|result| result.as_bytes().len() as u64),
         result_hash: answered.map(|result| hash(result.as_bytes())),
         latency_ms: milliseconds(latency),
@@ -123,7 +128,7 @@ fn decided_by(policy: &Policy, call: &Call, refusal: &Refusal) -> Option<String>
 
 /// SHA-256 over the RFC 8785 form, so that key order and white space don't matter (003-70).
 pub fn params_hash(arguments: &Value) -> String {
-    serde_json_canonicalizer::to_vec(arguments).map_or_else(|_| hash(arguments.to_string().as_bytes()), |text| hash(&text))
+    canonical::form(arguments).map_or_else(|| hash(arguments.to_string().as_bytes()), |text| hash(&text))
 }
 
 fn audited(names: &[String], arguments: &Value) -> Map<String, Value> {
