@@ -116,14 +116,12 @@ fn entry(
 
 /// Layer and pattern, or rule; for operators only.
 fn decided_by(policy: &Policy, call: &Call, refusal: &Refusal) -> Option<String> {
-    match refusal {
-        Refusal::ToolNotAllowlisted => {
-            let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
-            let step = steps.into_iter().find(|step| step.verdict.refuses());
-            Some(step.map_or_else(|| "no server offers the tool".to_owned(), |step| step.to_string()))
-        }
-        _ => refusal.contract_code().map(|code| format!("rule {code}")),
+    if *refusal != Refusal::ToolNotAllowlisted {
+        return refusal.contract_code().map(|code| format!("rule {code}"));
     }
+    let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
+    let step = steps.into_iter().find(|step| step.verdict.refuses());
+    Some(step.map_or_else(|| "no server offers the tool".to_owned(), |step| step.to_string()))
 }
 
 /// SHA-256 over the RFC 8785 form, so that key order and white space don't matter (003-70).

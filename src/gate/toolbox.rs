@@ -6,10 +6,10 @@ use crate::model::ids::{ServerName, ToolName};
 use crate::schema::validate::Schema;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
-use crate::upstream::server::Server;
+use crate::upstream::server::{Server, State};
 use crate::upstream::servers::Servers;
 use arc_swap::ArcSwap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -38,9 +38,16 @@ pub struct Tools {
     /// Tools that are not offered: server, reason for metrics, tool and reason in words.
     pub quarantined: Vec<(ServerName, &'static str, String)>,
     by_name: HashMap<ToolName, Arc<Tool>>,
+    /// The servers that were tried at least once, whatever came of it.
+    tried: HashSet<ServerName>,
 }
 
 impl Tools {
+    /// Whether every server was tried at least once, and the tools of those that answered are here.
+    pub fn settled(&self, servers: &Servers) -> bool {
+        servers.all().iter().all(|server| self.tried.contains(&server.settings.name))
+    }
+
     /// The tool of that name.
     pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
         self.by_name.get(name)
@@ -51,11 +58,16 @@ impl Tools {
 pub struct Toolbox {
     current: ArcSwap<Tools>,
     changed: watch::Sender<u64>,
+    gathered: watch::Sender<u64>,
 }
 
 impl Default for Toolbox {
     fn default() -> Self {
-        Self { current: ArcSwap::from_pointee(Tools::default()), changed: watch::channel(0).0 }
+        Self {
+            current: ArcSwap::from_pointee(Tools::default()),
+            changed: watch::channel(0).0,
+            gathered: watch::channel(0).0,
+        }
     }
 }
 
@@ -63,7 +75,14 @@ impl Toolbox {
     /// Holds these tools until the first change.
     pub fn of(all: Vec<Arc<Tool>>) -> Self {
         let by_name = all.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
-        Self { current: ArcSwap::from_pointee(Tools { all, by_name, ..Tools::default() }), changed: watch::channel(0).0 }
+        let current = ArcSwap::from_pointee(Tools { all, by_name, ..Tools::default() });
+        Self { current, ..Self::default() }
+    }
+
+    /// Waits until the server of that name was tried once and its tools, if it answered, can be called.
+    pub async fn settled(&self, name: &ServerName) {
+        let mut gathered = self.gathered.subscribe();
+        let _ = gathered.wait_for(|_| self.current.load().tried.contains(name)).await;
     }
 
     /// The tools, as they stand.
@@ -85,11 +104,10 @@ impl Toolbox {
             let gathered = tokio::task::spawn_blocking(move || gather(&from, &old)).await;
             if let Ok(tools) = gathered {
                 count(&tools, &servers, &metrics);
-                let differs = !same(&tools, &self.current.load());
                 self.current.store(Arc::new(tools));
-                if differs {
-                    self.changed.send_modify(|version| *version += 1);
-                }
+                self.gathered.send_modify(|version| *version += 1);
+                // A server that says so has changed tools, even if none of their definitions differs.
+                self.changed.send_modify(|version| *version += 1);
             }
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
@@ -119,18 +137,21 @@ fn count(tools: &Tools, servers: &Servers, metrics: &Metrics) {
     }
 }
 
-fn same(new: &Tools, old: &Tools) -> bool {
-    let key = |tool: &Arc<Tool>| (tool.name.clone(), tool.hash.clone());
-    new.all.len() == old.all.len() && new.all.iter().map(key).eq(old.all.iter().map(key))
-}
-
 fn gather(servers: &Servers, old: &Tools) -> Tools {
     let mut tools = Tools { version: old.version + 1, ..Tools::default() };
     for server in servers.all() {
+        if matches!(*server.state().borrow(), State::Starting) {
+            continue;
+        }
+        tools.tried.insert(server.settings.name.clone());
         let Some(up) = server.up() else { continue };
         for (name, reason, words) in &up.catalog.quarantined {
             let shown: String = name.chars().take(64).collect();
-            tools.quarantined.push((server.settings.name.clone(), *reason, format!("`{}`: {words}", shown.escape_debug())));
+            tools.quarantined.push((
+                server.settings.name.clone(),
+                *reason,
+                format!("`{}`: {words}", shown.escape_debug()),
+            ));
         }
         for definition in &up.catalog.tools {
             let name = ToolName::of(&server.settings.name, &definition.name);
@@ -141,7 +162,11 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
                 }
                 Err((reason, words)) => {
                     tracing::warn!(tool = %name, reason, words, "tool is quarantined: it is neither listed nor called");
-                    tools.quarantined.push((server.settings.name.clone(), reason, format!("`{}`: {words}", definition.name)));
+                    tools.quarantined.push((
+                        server.settings.name.clone(),
+                        reason,
+                        format!("`{}`: {words}", definition.name),
+                    ));
                 }
             }
         }
