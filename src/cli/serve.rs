@@ -37,9 +37,16 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     })
 }
 
-/// The runtime of all verbs that serve.
+/// The runtime of all verbs that serve. A sidecar shares its machine with the agent and the tool servers: half of the
+/// cores are enough, and a call that stays on one thread costs less than one that wakes others on its way.
+/// `TOKIO_WORKER_THREADS` says otherwise.
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime cannot be started")
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        runtime.worker_threads(cores.div_ceil(2));
+    }
+    runtime.enable_all().build().context("the runtime cannot be started")
 }
 
 fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<Live>)> {

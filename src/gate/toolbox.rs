@@ -72,6 +72,13 @@ impl Default for Toolbox {
 }
 
 impl Toolbox {
+    /// Holds these tools until the first change.
+    pub fn of(all: Vec<Arc<Tool>>) -> Self {
+        let by_name = all.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
+        let current = ArcSwap::from_pointee(Tools { all, by_name, ..Tools::default() });
+        Self { current, ..Self::default() }
+    }
+
     /// Waits until the server of that name was tried once and its tools, if it answered, can be called.
     pub async fn settled(&self, name: &ServerName) {
         let mut gathered = self.gathered.subscribe();

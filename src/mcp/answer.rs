@@ -1,6 +1,6 @@
 //! The one map from what toolgate decides to what an agent reads: JSON-RPC codes, HTTP statuses, `isError` results.
 
-use super::json::{Object, Text};
+use super::json::Text;
 use super::message::Message;
 use super::revision::Era;
 use crate::model::ids::ActionId;
@@ -94,9 +94,13 @@ pub fn refused(id: Option<Text>, era: Era, decision: &Decision<'_>, refusal: &Re
 
 /// Adds our decision to `_meta` of a result; everything else stays as it was written.
 pub fn with_decision(result: &Text, decision: &Decision<'_>) -> Text {
-    let Some(mut members) = result.object() else { return result.clone() };
-    let mut meta = members.get("_meta").and_then(Text::object).unwrap_or_else(Object::new);
-    meta.set(DECISION, Text::of(&decision.text()));
-    members.set("_meta", meta.text());
+    let meta = result.get("_meta");
+    let mut ours = meta.as_ref().and_then(Text::object).unwrap_or_default();
+    ours.set(DECISION, Text::of(&decision.text()));
+    if meta.is_none() {
+        return result.with_new_member("_meta", &ours.text());
+    }
+    let mut members = result.object().unwrap_or_default();
+    members.set("_meta", ours.text());
     members.text()
 }
