@@ -30,7 +30,7 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Serve agents over HTTP.
+    /// Serve agents over HTTP, at 127.0.0.1:7777/mcp if nothing else is configured.
     Serve(serve::Args),
     /// Wrap one stdio tool server, for an agent that launches its servers itself.
     Stdio(stdio::Args),

@@ -24,10 +24,10 @@ pub struct Args {
     /// With a configuration: the server of it to wrap, if it has several.
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
-    /// With a configuration: the agent that calls, if it has several.
+    /// With a configuration: the agent that calls, as `callers` names it
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Where the ledger is kept.
+    /// Where the ledger is kept [default: the configuration's `data`, or ./toolgate-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The tool server's command; its environment is toolgate's own.
