@@ -52,7 +52,7 @@ pub enum Verb {
 #[derive(Debug, clap::Args)]
 pub struct LedgerArgs {
     /// The configuration whose `data` holds the ledger.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// What to look at.
     #[command(flatten)]
