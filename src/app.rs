@@ -8,7 +8,7 @@ use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox};
 use crate::model::clock::Clock;
 use crate::policy::live::Live;
 use crate::relay::Relay;
-use crate::store::journal::{Journal, Options};
+use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::child::Command;
@@ -44,9 +44,8 @@ pub struct App {
 
 impl App {
     /// Builds everything and connects the tool servers.
-    pub fn start(config: &Config, policy: &Arc<Live>) -> anyhow::Result<Self> {
-        let data = &config.data;
-        let journal = Arc::new(Journal::open(data, Options::default())?);
+    pub fn start(config: &Config, policy: &Arc<Live>, journal: Journal) -> anyhow::Result<Self> {
+        let (data, journal) = (&config.data, Arc::new(journal));
         let leftovers =
             Leftovers::open(Some(data)).context("the data directory cannot be used for notes on tool servers")?;
         let swept =
@@ -204,7 +203,7 @@ impl Status for View {
         let health = self.journal.health();
         let writable = matches!(health.state, crate::store::journal::State::Writing);
         let mut reasons = Vec::new();
-        if !self.door.servers.probed() {
+        if !self.door.servers.probed() || !self.door.gate.tools.holds_all(&self.door.servers) {
             reasons.push("tool servers are still being connected".to_owned());
         }
         if !writable {

@@ -6,6 +6,7 @@ use crate::config::{self, Config, Loaded, Server, Transport};
 use crate::guards::Mode;
 use crate::model::ids::ServerName;
 use crate::policy::live::{Live, Reading};
+use crate::store::journal::{Journal, Options};
 use crate::telemetry;
 use anyhow::Context as _;
 use std::io::Write as _;
@@ -65,7 +66,7 @@ async fn serve(config: &Config, policy: Arc<Live>) -> anyhow::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let agents = bind(config.listen, "agents").await?;
     let operators = bind(config.admin.listen, "operators").await?;
-    let app = App::start(config, &policy)?;
+    let app = App::start(config, &policy, Journal::open(&config.data, Options::default())?)?;
     announce(&agents, &operators)?;
     telemetry::tasks::spawn("policy files", policy.clone().watch());
     telemetry::tasks::spawn("hangup", async move {

@@ -6,6 +6,7 @@ use super::record;
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
+use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::mcp::answer::{Decision, refused, with_decision};
@@ -85,7 +86,9 @@ async fn guarded(
     // Steps 12 and 13, durable intent and secrets, come between them and the dispatch.
 
     taken.slot = Some(gate.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)?);
-    let reply = dispatch(call, tool, side_effect, ruled).await;
+    // What a contract says changes something is finished even when the agent hangs up (SEMANTICS §4).
+    let detached = side_effect && policy.mode == Mode::Enforce;
+    let reply = dispatch(call, tool, detached, ruled).await;
     trail.answered(side_effect, reply)
 }
 

@@ -13,8 +13,8 @@ use crate::upstream::pump::{Passage, Passed};
 /// Our own keys never travel upstream unless toolgate itself put them there.
 const OURS: &str = "dev.toolgate/";
 
-/// Sends the call once. `_ruled` is the proof that every guard before has passed it.
-pub async fn dispatch(call: &Call, tool: &Tool, side_effect: bool, _ruled: Ruled) -> Result<Message, Broken> {
+/// Sends the call once; a detached one is finished even when the agent goes away. `_ruled` is the proof that every guard before has passed it.
+pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -> Result<Message, Broken> {
     let settings = &tool.server.settings;
     let link = call.links.link(&settings.name).await?;
     let params = match link.revision.era() {
@@ -26,7 +26,7 @@ pub async fn dispatch(call: &Call, tool: &Tool, side_effect: bool, _ruled: Ruled
     let passage = Passage {
         outlet: &call.outlet,
         links: &call.links,
-        stop_when_gone: !side_effect,
+        stop_when_gone: !detached,
         cancelled: cancelled.as_ref(),
         subscription: None,
     };

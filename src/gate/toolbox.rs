@@ -38,6 +38,8 @@ pub struct Tools {
     /// Tools that are not offered: server, reason for metrics, tool and reason in words.
     pub quarantined: Vec<(ServerName, &'static str, String)>,
     by_name: HashMap<ToolName, Arc<Tool>>,
+    /// Servers whose tools are here.
+    gathered: Vec<ServerName>,
 }
 
 impl Tools {
@@ -63,6 +65,21 @@ impl Toolbox {
     /// The tools, as they stand.
     pub fn current(&self) -> arc_swap::Guard<Arc<Tools>> {
         self.current.load()
+    }
+
+    /// Whether the tools of every server that answers are here.
+    pub fn holds_all(&self, servers: &Servers) -> bool {
+        let current = self.current.load();
+        servers.all().iter().all(|server| server.up().is_none() || current.gathered.contains(&server.settings.name))
+    }
+
+    /// Waits until every server was tried once and its tools are here.
+    pub async fn settled(&self, servers: &Servers) {
+        let mut changed = self.changed();
+        for server in servers.all() {
+            servers.settled(&server.settings.name).await;
+        }
+        while !self.holds_all(servers) && changed.changed().await.is_ok() {}
     }
 
     /// Rises after every change, when the new tools can be listed.
@@ -114,6 +131,7 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
     let mut tools = Tools { version: old.version + 1, ..Tools::default() };
     for server in servers.all() {
         let Some(up) = server.up() else { continue };
+        tools.gathered.push(server.settings.name.clone());
         for (name, reason, words) in &up.catalog.quarantined {
             let shown: String = name.chars().take(64).collect();
             tools.quarantined.push((
