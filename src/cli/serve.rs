@@ -31,7 +31,7 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     runtime()?.block_on(async {
         let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
-        let served = serve(&config, policy).await;
+        let served = serve(config, policy).await;
         telemetry.stop().await;
         served.map(|()| 0)
     })
@@ -61,12 +61,14 @@ pub(super) fn bare(server: Server) -> anyhow::Result<(Config, Arc<Live>)> {
     Ok((config, Live::start(reading, again).context("the policy cannot be used")?))
 }
 
-async fn serve(config: &Config, policy: Arc<Live>) -> anyhow::Result<()> {
+async fn serve(mut config: Config, policy: Arc<Live>) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let agents = bind(config.listen, "agents").await?;
     let operators = bind(config.admin.listen, "operators").await?;
-    let app = App::start(config, &policy, Journal::open(&config.data, Options::default())?)?;
+    // Port 0 is a port of the system's choice; agents name the one it became.
+    config.listen = agents.local_addr()?;
+    let app = App::start(&config, policy.clone())?;
     announce(&agents, &operators)?;
     telemetry::tasks::spawn("policy files", policy.clone().watch());
     telemetry::tasks::spawn("hangup", async move {
