@@ -68,7 +68,7 @@ async fn serve(mut config: Config, policy: Arc<Live>) -> anyhow::Result<()> {
     let operators = bind(config.admin.listen, "operators").await?;
     // Port 0 is a port of the system's choice; agents name the one it became.
     config.listen = agents.local_addr()?;
-    let app = App::start(&config, policy.clone())?;
+    let app = App::start(&config, &policy, Journal::open(&config.data, Options::default())?)?;
     announce(&agents, &operators)?;
     telemetry::tasks::spawn("policy files", policy.clone().watch());
     telemetry::tasks::spawn("hangup", async move {
