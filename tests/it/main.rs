@@ -1,5 +1,15 @@
 //! Scenarios against the built program and real processes.
 
 #![expect(clippy::unwrap_used, reason = "a scenario that cannot go on says so")]
+#![expect(clippy::disallowed_methods, reason = "a scenario is no part of toolgate's process")]
+#![expect(unreachable_pub, reason = "one program; `pub` says what the harness offers to scenarios")]
 
+mod bad_input;
 mod children;
+mod example_003;
+mod harness;
+mod headers;
+mod list;
+mod order;
+mod puppet;
+mod stage;

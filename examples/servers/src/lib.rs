@@ -2,4 +2,5 @@
 
 pub mod billing;
 pub mod conformance;
+pub mod oracle;
 pub mod serve;

@@ -1,0 +1,278 @@
+//! The built toolgate, on a configuration in a directory of its own.
+
+use super::agent::{Agent, get};
+use super::tool_server::ToolServer;
+use super::{DEADLINE, until};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Output, Stdio};
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// The program under test.
+pub const TOOLGATE: &str = env!("CARGO_BIN_EXE_toolgate");
+
+/// A configuration in the making. A clone starts again in the same directory, as after a restart.
+#[derive(Clone)]
+pub struct Setup {
+    directory: Arc<TempDir>,
+    servers: String,
+    policy: String,
+    mode: &'static str,
+    callers: String,
+    more: String,
+    listen: SocketAddr,
+    environment: Vec<(String, String)>,
+}
+
+impl Setup {
+    /// No servers, no policy, no callers, `enforce`, any ports.
+    pub fn new() -> Self {
+        Self {
+            directory: Arc::new(tempfile::tempdir().unwrap()),
+            servers: String::new(),
+            policy: String::new(),
+            mode: "enforce",
+            callers: String::new(),
+            more: String::new(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            environment: Vec::new(),
+        }
+    }
+
+    /// A server over HTTP.
+    pub fn server(self, name: &str, server: &ToolServer) -> Self {
+        self.server_with(name, &format!("url: \"{}\", timeout: 20s", server.url()))
+    }
+
+    /// A server, with its members as YAML flow text, such as `url: "…", timeout: 1s`.
+    pub fn server_with(mut self, name: &str, members: &str) -> Self {
+        writeln!(self.servers, "  {name}: {{ {members} }}").unwrap();
+        self
+    }
+
+    /// The oracle as a child process, with its arguments and a time for each call.
+    pub fn child(self, name: &str, arguments: &str, timeout: &str) -> Self {
+        let (program, log) = (beside("oracle-server"), self.log_of(name));
+        let members = format!(
+            "command: \"{}\", args: [{arguments}], env: {{ ORACLE_LOG: \"{}\" }}, timeout: {timeout}",
+            program.display(),
+            log.display()
+        );
+        self.server_with(name, &members)
+    }
+
+    /// Where a child of that name notes what it executes.
+    pub fn log_of(&self, name: &str) -> PathBuf {
+        self.directory.path().join(format!("{name}.executions"))
+    }
+
+    /// The policy file, whole.
+    pub fn policy(mut self, yaml: &str) -> Self {
+        yaml.clone_into(&mut self.policy);
+        self
+    }
+
+    /// A policy with one contract per `server__tool action`, and nothing else.
+    pub fn contracts(self, tools: &[(&str, &str)]) -> Self {
+        let mut yaml = "contracts:\n".to_owned();
+        for (tool, action) in tools {
+            writeln!(yaml, "  {tool}: {{ purpose: a test, actions: [{action}], secrets: [] }}").unwrap();
+        }
+        self.policy(&yaml)
+    }
+
+    /// `enforce` or `observe`.
+    pub fn mode(mut self, mode: &'static str) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The callers, as a YAML list; without it everybody is `anonymous`.
+    pub fn callers(mut self, yaml: &str) -> Self {
+        yaml.clone_into(&mut self.callers);
+        self
+    }
+
+    /// More lines for the configuration.
+    pub fn more(mut self, yaml: &str) -> Self {
+        self.more.push_str(yaml);
+        self.more.push('\n');
+        self
+    }
+
+    /// The agents' address.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = address;
+        self
+    }
+
+    /// A variable of toolgate's environment.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The directory of configuration, policy, data and log.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Writes the files; the configuration's path.
+    pub fn write(&self) -> PathBuf {
+        let mut text = format!(
+            "listen: {}\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\nmode: {}\n{}",
+            self.listen, self.mode, self.more
+        );
+        for (key, block) in [("servers", &self.servers), ("callers", &self.callers)] {
+            if !block.is_empty() {
+                write!(text, "{key}:\n{block}\n").unwrap();
+            }
+        }
+        if !self.policy.is_empty() {
+            std::fs::write(self.directory().join("policy.yaml"), &self.policy).unwrap();
+            text.push_str("policies: [policy.yaml]\n");
+        }
+        let path = self.directory().join("toolgate.yaml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The program with an environment of its own, to be run to its end or piped.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(TOOLGATE);
+        command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value))).kill_on_drop(true);
+        command.current_dir(self.directory()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the program to its end.
+    pub async fn run(&self, arguments: &[&str]) -> Output {
+        let ended = tokio::time::timeout(DEADLINE, self.command(arguments).output()).await;
+        ended.unwrap_or_else(|_| panic!("toolgate {arguments:?} did not end")).unwrap()
+    }
+
+    /// Starts `toolgate serve` and waits until it is ready.
+    pub async fn start(self) -> Gate {
+        let gate = self.begin().await;
+        let path = gate.operators;
+        until(&format!("/readyz is 200; log:\n{}", gate.log()), || async move {
+            let answer = get(path, "/readyz").await?;
+            (answer.status == 200).then_some(())
+        })
+        .await;
+        gate
+    }
+
+    /// Starts `toolgate serve` and waits for its two addresses.
+    pub async fn begin(self) -> Gate {
+        let config = self.write();
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.directory().join("log")).unwrap();
+        let mut command = self.command(&["serve", "--config", config.to_str().unwrap()]);
+        let mut process = command.stderr(log).spawn().unwrap();
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        let (mut agents, mut operators) = (String::new(), String::new());
+        let read = async {
+            stdout.read_line(&mut agents).await.unwrap();
+            stdout.read_line(&mut operators).await.unwrap();
+        };
+        tokio::time::timeout(DEADLINE, read).await.unwrap();
+        let address = |line: &str| {
+            let found = line.split_once("http://").map(|(_, rest)| rest.trim().trim_end_matches("/mcp").to_owned());
+            let log = std::fs::read_to_string(self.directory().join("log")).unwrap();
+            found.unwrap_or_else(|| panic!("no address in {line:?}; log:\n{log}")).parse().unwrap()
+        };
+        Gate { agents: address(&agents), operators: address(&operators), process, stdout, setup: self.clone() }
+    }
+}
+
+/// A program of the workspace, beside toolgate.
+fn beside(name: &str) -> PathBuf {
+    let path = Path::new(TOOLGATE).with_file_name(name);
+    assert!(path.is_file(), "{} is missing: run `cargo build` first", path.display());
+    path
+}
+
+/// A running `toolgate serve`; dropping it kills it.
+pub struct Gate {
+    /// Where agents are served.
+    pub agents: SocketAddr,
+    /// Where operators are served.
+    pub operators: SocketAddr,
+    /// What it was started with.
+    pub setup: Setup,
+    process: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Gate {
+    /// An agent without a token, at `/mcp`.
+    pub fn agent(&self) -> Agent {
+        Agent::new(self.agents)
+    }
+
+    /// What it wrote to its log so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.setup.directory().join("log")).unwrap()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.id().expect("toolgate runs")
+    }
+
+    /// A page of the operators' door.
+    pub async fn operators(&self, path: &str) -> String {
+        let answer = get(self.operators, path).await.expect("the operators' door answers");
+        String::from_utf8(answer.body).unwrap()
+    }
+
+    /// The ledger, once it has at least `count` entries.
+    pub async fn entries(&self, count: usize) -> Vec<Value> {
+        until(&format!("{count} ledger entries"), || async {
+            let entries = self.ledger().await;
+            (entries.len() >= count).then_some(entries)
+        })
+        .await
+    }
+
+    /// The ledger as it is, oldest entry first.
+    pub async fn ledger(&self) -> Vec<Value> {
+        let data = self.setup.directory().join("data");
+        let output = self.setup.run(&["ledger", "list", "--json", "--data", data.to_str().unwrap()]).await;
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Asks it to end in good order.
+    pub fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// Ends it as `kill -9` does, and waits until it is gone.
+    pub async fn kill(&mut self) {
+        self.signal(rustix::process::Signal::KILL);
+        self.wait().await;
+    }
+
+    /// Waits for its end.
+    pub async fn wait(&mut self) -> ExitStatus {
+        tokio::time::timeout(DEADLINE, self.process.wait()).await.expect("toolgate ends").unwrap()
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        let _ = &self.stdout;
+        self.process.try_wait().unwrap().is_none()
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}

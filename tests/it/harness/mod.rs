@@ -1,0 +1,29 @@
+//! What scenarios are made of: the built program on a configuration of its own, agents that send exact bytes, and a tool
+//! server that counts what it executes (the oracle of SECURITY §12).
+//!
+//! Nothing here sleeps for a time and hopes: whoever waits, waits for a condition, with a deadline.
+
+pub mod agent;
+pub mod gate;
+pub mod tool_server;
+
+use std::future::Future;
+use std::time::Duration;
+
+/// How long anything may take before a scenario fails.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Waits until `look` finds something, or fails with `what`.
+pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let found = tokio::time::timeout(DEADLINE, async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    });
+    found.await.unwrap_or_else(|_| panic!("not within {DEADLINE:?}: {what}"))
+}
