@@ -27,13 +27,14 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
         let mut text = String::new();
         let mut answered = true;
         for name in config.servers.keys() {
-            servers.settled(name).await;
-            let (line, up) =
-                servers.get(name.as_str()).map_or_else(Default::default, |server| match &*server.state().borrow() {
-                    State::Up(up) => (format!("{}, {} tools", up.verdict.words(), up.catalog.tools.len()), true),
-                    State::Starting => ("did not answer in its start_timeout".to_owned(), false),
-                    State::Down(why) => (format!("does not answer: {why}"), false),
-                });
+            let Some(server) = servers.get(name.as_str()) else { continue };
+            let mut state = server.state();
+            let _ = state.wait_for(|state| !matches!(state, State::Starting)).await;
+            let (line, up) = match &*state.borrow() {
+                State::Up(up) => (format!("{}, {} tools", up.verdict.words(), up.catalog.tools.len()), true),
+                State::Starting => ("did not answer in its start_timeout".to_owned(), false),
+                State::Down(why) => (format!("does not answer: {why}"), false),
+            };
             answered &= up;
             writeln!(text, "server {name}: {line}")?;
         }
