@@ -42,8 +42,10 @@ pub fn serve(log: &Path, eras: Eras, stubborn: bool) -> Result<(), Failure> {
             say(&answer(&message, &tools, eras))?;
         }
     }
-    while stubborn {
-        std::thread::park();
+    if stubborn {
+        loop {
+            std::thread::park();
+        }
     }
     Ok(())
 }
