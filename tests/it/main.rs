@@ -7,3 +7,4 @@
 mod bad_input;
 mod children;
 mod harness;
+mod start;

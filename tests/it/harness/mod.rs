@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod gate;
+pub mod stdio;
 pub mod tool_server;
 
 use std::future::Future;
