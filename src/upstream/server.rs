@@ -205,11 +205,11 @@ impl Server {
                     if let Err(fault) = self.list_again(base).await { return fault.what; }
                 }
                 why = &mut listening => return why,
-                message = unsolicited.recv() => match message {
-                    Some(message) if message.method == "notifications/tools/list_changed" => self.stale.notify_one(),
-                    Some(message) if message.kind == Kind::Request => self.decline(base, message).await,
-                    Some(_) => {}
-                    None => std::future::pending::<()>().await,
+                // None: nobody speaks unasked on a modern link over HTTP; the branch is off then.
+                Some(message) = unsolicited.recv() => match (message.kind, message.method.as_str()) {
+                    (_, "notifications/tools/list_changed") => self.stale.notify_one(),
+                    (Kind::Request, _) => self.decline(base, message).await,
+                    (Kind::Notification | Kind::Response, _) => {}
                 },
                 () = self.stale.notified() => {
                     if let Err(fault) = self.list_again(base).await { return fault.what; }
