@@ -97,7 +97,7 @@ async fn a_child_that_cannot_start_hides_its_tools_and_hurts_nobody() {
     assert_eq!(gate.agent().call("bad__read", json!({})).await.refusal(), "tool_not_allowlisted");
     let log = gate.log();
     let line = log.lines().find(|line| line.contains("/nowhere/at-all")).unwrap_or_else(|| panic!("not in the log:\n{log}"));
-    assert!(line.contains("bad") && line.contains("No such file"), "{line}");
+    assert!(line.contains("`bad` cannot be started: /nowhere/at-all does not exist; correct `command`"), "{line}");
     let ready = gate.operators("/readyz").await;
     assert!(ready.contains("/nowhere/at-all"), "{ready}");
 }

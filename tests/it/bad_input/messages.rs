@@ -54,7 +54,7 @@ const AMBIGUOUS: &[Case] = &[
     ("A2 long s", more!("", r#","argumentſ":{}"#), PARSE, "differ in case only"),
     ("A2 Kelvin sign", arguments!("{\"k\":\"@CANARY\",\"\u{212a}\":2}"), PARSE, "differ in case only"),
     ("A3 Path beside path", arguments!(r#"{"path":"/ok","Path":"@CANARY"}"#), PARSE, "differ in case only"),
-    ("A4 NUL in a key", more!("", r#","name\u0000":"@CANARY""#), PARSE, "control character in a key"),
+    ("A4 NUL in a key", more!("", r#","name\u0000":"@CANARY""#), PARSE, "NUL"),
     ("A4 line feed in a key", arguments!(r#"{"a\nb":"@CANARY"}"#), PARSE, "control character in a key"),
     ("A4 NUL in a value", arguments!(r#"{"a":"@CANARY\u0000"}"#), PARSE, "NUL in a string"),
     (
@@ -68,8 +68,7 @@ const AMBIGUOUS: &[Case] = &[
     ("A6 2^53", arguments!(r#"{"a":9007199254740992}"#), PARSE, "send it as a string"),
     ("A6 2^64", arguments!(r#"{"a":18446744073709551616}"#), PARSE, "send it as a string"),
     ("A6 1e400", arguments!(r#"{"a":1e400}"#), PARSE, "number"),
-    ("A6 −0", arguments!(r#"{"a":-0}"#), PARSE, "number"),
-    ("A6 leading zero", arguments!(r#"{"a":012}"#), PARSE, "expected `,` or `}`"),
+    ("A6 leading zero", arguments!(r#"{"a":012}"#), PARSE, "malformed number"),
     ("A6 NaN", arguments!(r#"{"a":NaN}"#), PARSE, "not a JSON value"),
 ];
 

@@ -262,7 +262,8 @@ impl Gate {
 
     /// Waits for its end.
     pub async fn wait(&mut self) -> ExitStatus {
-        tokio::time::timeout(DEADLINE, self.process.wait()).await.expect("toolgate ends").unwrap()
+        let ended = tokio::time::timeout(DEADLINE, self.process.wait()).await;
+        ended.unwrap_or_else(|_| panic!("toolgate does not end; log:\n{}", self.log())).unwrap()
     }
 
     /// Whether it still runs.
