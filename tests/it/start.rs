@@ -4,6 +4,7 @@
 use crate::harness::gate::{Gate, Setup};
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::until;
+use rustix::process::Signal;
 use serde_json::json;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -169,6 +170,43 @@ async fn h3_after_kill_9_no_child_lives_on_and_the_next_start_serves() {
     }
     let gate = setup.clone().start().await;
     assert_eq!(gate.ledger().await.len(), 6, "three rounds of two calls");
+}
+
+#[tokio::test]
+async fn h3_a_child_left_behind_with_its_guard_dead_is_swept_by_the_next_start() {
+    let setup = Setup::new().child("stubborn", "--stubborn", "20s").contracts(&[("stubborn__write", "write")]);
+    let mut gate = setup.clone().start().await;
+    let left = oracles(&setup.log_of("stubborn"));
+    assert_eq!(left.len(), 1);
+    // Stopped, it cannot replace what it loses.
+    gate.signal(Signal::STOP);
+    for guard in guards_of(gate.pid()) {
+        kill(guard);
+    }
+    gate.kill().await;
+    let gate = setup.clone().start().await;
+    until("what was left behind is gone", || async { (!lives(left[0])).then_some(()) }).await;
+    assert!(gate.agent().call("stubborn__write", json!({})).await.is_done());
+    assert_eq!(oracles(&setup.log_of("stubborn")).len(), 1, "one child, a new one");
+}
+
+/// The processes that guard the children of a toolgate.
+fn guards_of(toolgate: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let tasks = std::fs::read_dir(format!("/proc/{toolgate}/task")).unwrap();
+    for task in tasks {
+        let children = std::fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default();
+        found.extend(children.split_whitespace().map(|pid| pid.parse::<u32>().unwrap()));
+    }
+    found.sort_unstable();
+    found.dedup();
+    assert!(!found.is_empty(), "toolgate has no guard");
+    found
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Requests whose beginning and end two readers could see differently, and requests without end (SECURITY §3B B1, B7, B9).
 
 use super::{CANARY, Gate, ToolServer, governed, json, refused, untouched};
-use crate::harness::agent::{Answer, get, modern};
+use crate::harness::agent::{Answer, get, modern, open};
+use std::time::Duration;
 
 const REQUEST: i64 = -32600;
 
@@ -108,5 +109,20 @@ async fn b9_a_body_that_breaks_off_runs_nothing() {
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut stream, text.as_bytes()).await.unwrap();
     drop(stream);
+    untouched(&oracle, &gate).await;
+}
+
+#[tokio::test]
+async fn b9_a_body_that_pauses_and_a_head_that_never_ends_are_given_up() {
+    let (oracle, gate) = governed().await;
+    let (head, body) = good(&gate);
+    let half = &body[..body.len() / 2];
+    let pausing = open(gate.agents, format!("{head}Content-Length: {}\r\n\r\n{half}", body.len()).into_bytes());
+    let endless = open(gate.agents, head.clone().into_bytes());
+    // toolgate's own bounds are 10 s and 30 s.
+    let both = async { tokio::join!(pausing, endless) };
+    let (pausing, endless) = tokio::time::timeout(Duration::from_secs(45), both).await.expect("an end");
+    assert_eq!(pausing.expect("an answer").head.status, 408);
+    assert!(endless.is_none_or(|answer| answer.head.status == 408));
     untouched(&oracle, &gate).await;
 }

@@ -117,6 +117,13 @@ const NO_CALLS: &[Case] = &[
     ("params is an array", r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["@TOOL"]}"#, REQUEST, "`params`"),
     ("A2 a member nobody knows", more!(r#","x":"@CANARY""#, ""), REQUEST, "and no others"),
     ("A2 a parameter nobody knows", more!("", r#","x":"@CANARY""#), PARAMS, "has only the members"),
+    (
+        "A2 Name alone",
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"Name":"@TOOL","arguments":{"a":"@CANARY"},"_meta":{@META}}}"#,
+        PARAMS,
+        "has only the members",
+    ),
+    ("no name", r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{@META}}}"#, PARAMS, "`params.name`"),
     ("arguments is a string", arguments!(r#""@CANARY""#), PARAMS, "must be an object"),
     ("arguments is an array", arguments!("[]"), PARAMS, "must be an object"),
     ("arguments is null", arguments!("null"), PARAMS, "must be an object"),
