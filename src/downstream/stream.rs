@@ -4,6 +4,7 @@
 use super::body::{Answer, BETWEEN_SIGNS, events};
 use crate::mcp::message::Message;
 use crate::mcp::sse::{KEEP_ALIVE, encode};
+use crate::outlet::Outgoing;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -27,6 +28,9 @@ struct Written {
     bytes: usize,
     last: u64,
     done: bool,
+    /// The reader is to come back later.
+    interrupted: bool,
+    retry_ms: Option<u64>,
     /// Rises when a newer reader takes the stream over.
     reader: u64,
 }
@@ -34,6 +38,22 @@ struct Written {
 impl Stream {
     pub(super) fn new(number: u64) -> Arc<Self> {
         Arc::new(Self { number, written: Mutex::default(), more: Notify::new() })
+    }
+
+    /// Writes what a request's way back brings.
+    pub(super) fn take(&self, outgoing: &Outgoing) {
+        match outgoing {
+            Outgoing::KeepAlive => {}
+            Outgoing::Message(message) => self.write(message, false),
+            Outgoing::Last(message) => self.write(message, true),
+            Outgoing::Interrupted(retry_ms) => {
+                let mut written = self.written.lock();
+                written.interrupted = true;
+                written.retry_ms = Some(*retry_ms);
+                drop(written);
+                self.more.notify_waiters();
+            }
+        }
     }
 
     /// Writes a message; the last one ends the stream.
@@ -67,13 +87,15 @@ impl Stream {
 
     /// Reads from after event `after`; a newer reader ends an older one, so each message goes to one.
     pub(super) fn read(self: &Arc<Self>, after: u64, prime: bool) -> Answer {
-        let reader = {
+        let (reader, retry_ms) = {
             let mut written = self.written.lock();
             written.reader += 1;
-            written.reader
+            written.interrupted &= prime;
+            (written.reader, written.retry_ms)
         };
         self.more.notify_waiters();
-        let first = prime.then(|| Bytes::from(format!("id: {}-{after}\ndata:\n\n", self.number)));
+        let retry = retry_ms.map(|retry_ms| format!("retry: {retry_ms}\n")).unwrap_or_default();
+        let first = prime.then(|| Bytes::from(format!("id: {}-{after}\n{retry}data:\n\n", self.number)));
         let state = (self.clone(), after, first);
         events(futures_util::stream::unfold(state, move |(stream, after, first)| async move {
             if let Some(first) = first {
@@ -97,7 +119,7 @@ impl Stream {
                 if let Some((number, event)) = written.events.iter().find(|(number, _)| *number > after) {
                     return Some((event.clone(), *number));
                 }
-                if written.done {
+                if written.done || written.interrupted {
                     return None;
                 }
             }

@@ -38,6 +38,8 @@ pub struct Tools {
     /// Tools that are not offered: server, reason for metrics, tool and reason in words.
     pub quarantined: Vec<(ServerName, &'static str, String)>,
     by_name: HashMap<ToolName, Arc<Tool>>,
+    /// Servers whose tools are here.
+    gathered: Vec<ServerName>,
 }
 
 impl Tools {
@@ -65,6 +67,21 @@ impl Toolbox {
         self.current.load()
     }
 
+    /// Whether the tools of every server that answers are here.
+    pub fn holds_all(&self, servers: &Servers) -> bool {
+        let current = self.current.load();
+        servers.all().iter().all(|server| server.up().is_none() || current.gathered.contains(&server.settings.name))
+    }
+
+    /// Waits until every server was tried once and its tools are here.
+    pub async fn settled(&self, servers: &Servers) {
+        let mut changed = self.changed();
+        for server in servers.all() {
+            servers.settled(&server.settings.name).await;
+        }
+        while !self.holds_all(servers) && changed.changed().await.is_ok() {}
+    }
+
     /// Rises after every change, when the new tools can be listed.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
@@ -79,14 +96,11 @@ impl Toolbox {
             let gathered = tokio::task::spawn_blocking(move || gather(&from, &old)).await;
             if let Ok(tools) = gathered {
                 count(&tools, &servers, &metrics);
-                let differs = !same(&tools, &self.current.load());
                 self.current.store(Arc::new(tools));
-                if differs {
-                    self.changed.send_modify(|version| *version += 1);
-                }
+                self.changed.send_modify(|version| *version += 1);
             }
             tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
+                still = changes.changed() => if still.is_err() { return },
                 () = stop.cancelled() => return,
             }
         }
@@ -113,18 +127,18 @@ fn count(tools: &Tools, servers: &Servers, metrics: &Metrics) {
     }
 }
 
-fn same(new: &Tools, old: &Tools) -> bool {
-    let key = |tool: &Arc<Tool>| (tool.name.clone(), tool.hash.clone());
-    new.all.len() == old.all.len() && new.all.iter().map(key).eq(old.all.iter().map(key))
-}
-
 fn gather(servers: &Servers, old: &Tools) -> Tools {
     let mut tools = Tools { version: old.version + 1, ..Tools::default() };
     for server in servers.all() {
         let Some(up) = server.up() else { continue };
+        tools.gathered.push(server.settings.name.clone());
         for (name, reason, words) in &up.catalog.quarantined {
             let shown: String = name.chars().take(64).collect();
-            tools.quarantined.push((server.settings.name.clone(), *reason, format!("`{}`: {words}", shown.escape_debug())));
+            tools.quarantined.push((
+                server.settings.name.clone(),
+                *reason,
+                format!("`{}`: {words}", shown.escape_debug()),
+            ));
         }
         for definition in &up.catalog.tools {
             let name = ToolName::of(&server.settings.name, &definition.name);
@@ -135,7 +149,11 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
                 }
                 Err((reason, words)) => {
                     tracing::warn!(tool = %name, reason, words, "tool is quarantined: it is neither listed nor called");
-                    tools.quarantined.push((server.settings.name.clone(), reason, format!("`{}`: {words}", definition.name)));
+                    tools.quarantined.push((
+                        server.settings.name.clone(),
+                        reason,
+                        format!("`{}`: {words}", definition.name),
+                    ));
                 }
             }
         }
