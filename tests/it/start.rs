@@ -97,14 +97,16 @@ async fn a_child_that_cannot_start_hides_its_tools_and_hurts_nobody() {
     assert!(gate.agent().call("good__read", json!({})).await.is_done());
     assert_eq!(gate.agent().call("bad__read", json!({})).await.refusal(), "tool_not_allowlisted");
     let log = gate.log();
-    let line = log.lines().find(|line| line.contains("/nowhere/at-all")).unwrap_or_else(|| panic!("not in the log:\n{log}"));
+    let line =
+        log.lines().find(|line| line.contains("/nowhere/at-all")).unwrap_or_else(|| panic!("not in the log:\n{log}"));
     assert!(line.contains("`bad` cannot be started: /nowhere/at-all does not exist; correct `command`"), "{line}");
     let ready = gate.operators("/readyz").await;
     assert!(ready.contains("/nowhere/at-all"), "{ready}");
 }
 
 /// A gate with one call in flight, and that call.
-async fn in_flight() -> (crate::harness::tool_server::ToolServer, Gate, tokio::task::JoinHandle<crate::harness::agent::Answer>) {
+async fn in_flight()
+-> (crate::harness::tool_server::ToolServer, Gate, tokio::task::JoinHandle<crate::harness::agent::Answer>) {
     let oracle = Script::new().tool("held", Behaviour::Held).start().await;
     let gate = Setup::new().server("s", &oracle).contracts(&[("s__held", "write")]).start().await;
     let agent = gate.agent();
@@ -117,10 +119,8 @@ async fn in_flight() -> (crate::harness::tool_server::ToolServer, Gate, tokio::t
 async fn sigterm_lets_a_call_in_flight_be_answered_and_recorded() {
     let (oracle, mut gate, call) = in_flight().await;
     gate.terminate();
-    until("no new connections", || async {
-        tokio::net::TcpStream::connect(gate.agents).await.is_err().then_some(())
-    })
-    .await;
+    until("no new connections", || async { tokio::net::TcpStream::connect(gate.agents).await.is_err().then_some(()) })
+        .await;
     assert!(gate.runs() && !call.is_finished());
     oracle.release();
     assert!(call.await.unwrap().is_done());
@@ -139,10 +139,13 @@ fn lives(pid: u32) -> bool {
 /// The oracles that note what they execute in `log`.
 fn oracles(log: &std::path::Path) -> Vec<u32> {
     let wanted = format!("ORACLE_LOG={}", log.display());
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let processes =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     let of_log = |pid: &u32| {
-        std::fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()))
+        let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+        program.is_ok_and(|program| program.ends_with("oracle-server"))
+            && std::fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()))
     };
     processes.filter(|pid| lives(*pid) && of_log(pid)).collect()
 }

@@ -55,7 +55,8 @@ async fn h1_b5_another_callers_session_is_as_unknown_as_none() {
     let (oracle, gate) = two_callers().await;
     let own = gate.agent().token(BOT).initialize().await;
     let thief = super::Agent { session: own.session.clone(), ..gate.agent().token(OTHER) };
-    let none = super::Agent { session: Some("00000000000000000000000000000000".to_owned()), ..gate.agent().token(OTHER) };
+    let none =
+        super::Agent { session: Some("00000000000000000000000000000000".to_owned()), ..gate.agent().token(OTHER) };
     let stolen = thief.legacy_call("oracle__read", json!({})).await;
     let unknown = none.legacy_call("oracle__read", json!({})).await;
     assert_eq!(stolen.status, 404);
@@ -64,7 +65,8 @@ async fn h1_b5_another_callers_session_is_as_unknown_as_none() {
     assert_eq!(elsewhere.status, 404, "a session belongs to one address");
     for method in ["GET", "DELETE"] {
         let token = format!("Authorization: Bearer {OTHER}\r\nMcp-Session-Id: {}", own.session.clone().unwrap());
-        let text = format!("{method} /mcp HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n{token}\r\n\r\n", gate.agents);
+        let text =
+            format!("{method} /mcp HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n{token}\r\n\r\n", gate.agents);
         assert_eq!(own.bytes(text.into_bytes()).await.unwrap().status, 404, "{method}");
     }
     assert!(oracle.executions().is_empty());
@@ -77,8 +79,19 @@ async fn c1_c14_unknown_hidden_and_ungoverned_tools_get_one_answer_on_both_wires
     let agent = gate.agent().token(OTHER);
     let session = agent.initialize().await;
     let hidden = [
-        "oracle__write", "oracle__no_contract", "oracle__nothing", "nowhere__read", "read", "", "oracle__READ", "oracle__read ",
-        "oracle__read\t", "oracle__r\u{435}ad", "oracle__", "__read", "oracle__oracle__read",
+        "oracle__write",
+        "oracle__no_contract",
+        "oracle__nothing",
+        "nowhere__read",
+        "read",
+        "",
+        "oracle__READ",
+        "oracle__read ",
+        "oracle__read\t",
+        "oracle__r\u{435}ad",
+        "oracle__",
+        "__read",
+        "oracle__oracle__read",
     ];
     let mut texts = Vec::new();
     for tool in hidden {
@@ -88,7 +101,11 @@ async fn c1_c14_unknown_hidden_and_ungoverned_tools_get_one_answer_on_both_wires
                 // The tabulator cannot travel in a header, so the header already disagrees.
                 continue;
             }
-            assert_eq!((answer.error(), answer.refusal().as_str()), (-32602, "tool_not_allowlisted"), "{tool:?}: {message}");
+            assert_eq!(
+                (answer.error(), answer.refusal().as_str()),
+                (-32602, "tool_not_allowlisted"),
+                "{tool:?}: {message}"
+            );
             texts.push((answer.words(), message["error"]["data"]["dev.toolgate/decision"]["stage"].clone()));
         }
     }

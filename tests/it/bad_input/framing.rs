@@ -30,7 +30,12 @@ async fn b1_b7_requests_with_two_readings_are_refused_with_words() {
     let absolute = head.replacen("/mcp", &format!("http://{}/mcp", gate.agents), 1);
     let evil = head.replacen("/mcp", "http://evil.example/mcp", 1);
     let cases = [
-        ("B1 length and chunks", format!("{head}Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"), 411, "Content-Length"),
+        (
+            "B1 length and chunks",
+            format!("{head}Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"),
+            411,
+            "Content-Length",
+        ),
         ("B1 chunks", format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunks}"), 411, "Content-Length"),
         ("B7 absolute form", format!("{absolute}Content-Length: {length}\r\n\r\n{body}"), 400, "path only"),
         ("B7 absolute form of another host", format!("{evil}Content-Length: {length}\r\n\r\n{body}"), 400, "path only"),
@@ -88,7 +93,9 @@ async fn b1_a_second_request_behind_a_refused_one_gains_nothing() {
 async fn paths_that_nobody_serves_are_not_found() {
     let (oracle, gate) = governed().await;
     let (head, body) = good(&gate);
-    for path in ["/", "/mcp/", "//mcp", "/MCP", "/%6dcp", "/./mcp", "/mcp;x", "/mcp/unknown", "/mcp/oracle/x", "/metrics"] {
+    for path in
+        ["/", "/mcp/", "//mcp", "/MCP", "/%6dcp", "/./mcp", "/mcp;x", "/mcp/unknown", "/mcp/oracle/x", "/metrics"]
+    {
         let text = head.replacen("/mcp", path, 1);
         let answer = sent(&gate, format!("{text}Content-Length: {}\r\n\r\n{body}", body.len())).await.unwrap();
         assert_eq!(answer.status, 404, "{path}: {answer:?}");

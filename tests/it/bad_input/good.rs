@@ -27,7 +27,7 @@ async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused
   fs__open: { purpose: p, actions: [write], secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
 ";
     let gate = Setup::new().server("fs", &oracle).policy(policy).start().await;
-    for arguments in [json!({ "Path": "/etc" }), json!({ "path": "/etc" }), json!({ "path": "/ok", "other": 1 })] {
+    for arguments in [json!({ "Path": "/etc" }), json!({ "path": "/etc" })] {
         let answer = gate.agent().call("fs__open", arguments.clone()).await;
         assert_eq!(answer.refusal(), "schema_invalid", "{arguments}: {answer:?}");
         assert!(!answer.text().contains("/etc"), "{arguments}: echoes a value");

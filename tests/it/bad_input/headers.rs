@@ -36,7 +36,13 @@ const BOTH: &[Case] = &[
     ("no Accept", &[("-Accept", "")], 406, REQUEST, "send Accept"),
     ("B5 two session ids", &[("Mcp-Session-Id", "a"), ("+Mcp-Session-Id", "b")], 400, REQUEST, "more than once"),
     ("two tokens", &[("Authorization", "Bearer a"), ("+Authorization", "Bearer b")], 400, REQUEST, "more than once"),
-    ("B2 two revisions", &[("+MCP-Protocol-Version", "2025-11-25"), ("+MCP-Protocol-Version", "2026-07-28")], 400, REQUEST, "more than once"),
+    (
+        "B2 two revisions",
+        &[("+MCP-Protocol-Version", "2025-11-25"), ("+MCP-Protocol-Version", "2026-07-28")],
+        400,
+        REQUEST,
+        "more than once",
+    ),
 ];
 
 /// What the modern wire refuses besides.
@@ -52,7 +58,13 @@ const MODERN_ONLY: &[Case] = &[
     ("B2 another Mcp-Name", &[("Mcp-Name", "oracle__read")], 400, MISMATCH, "mcp-name"),
     ("B2 Mcp-Name in a broken sentinel", &[("Mcp-Name", "=?base64?%%%?=")], 400, MISMATCH, "mcp-name"),
     ("B2 another Mcp-Name in a sentinel", &[("Mcp-Name", "=?base64?b3RoZXI=?=")], 400, MISMATCH, "mcp-name"),
-    ("B2 a sentinel in a sentinel", &[("Mcp-Name", "=?base64?PT9iYXNlNjQ/YjNKaFkyeGxYMTkzY21sMFpRPT0/PQ==?=")], 400, MISMATCH, "mcp-name"),
+    (
+        "B2 a sentinel in a sentinel",
+        &[("Mcp-Name", "=?base64?PT9iYXNlNjQ/YjNKaFkyeGxYMTkzY21sMFpRPT0/PQ==?=")],
+        400,
+        MISMATCH,
+        "mcp-name",
+    ),
     ("B2 two Mcp-Names", &[("+Mcp-Name", "oracle__write")], 400, REQUEST, "more than once"),
 ];
 
@@ -111,7 +123,8 @@ async fn b5_to_b8_headers_that_lie_are_refused_on_the_legacy_wire() {
 
 #[tokio::test]
 async fn b3_mcp_param_headers_must_mirror_the_arguments_and_are_made_anew() {
-    let schema = json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
+    let schema =
+        json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
     let oracle = Script::new().tool_with("write", schema, Behaviour::Answers).start().await;
     let gate = Setup::new().server("oracle", &oracle).contracts(&[("oracle__write", "write")]).start().await;
     let agent: Agent = gate.agent();

@@ -5,6 +5,7 @@ use super::{Door, Execution, Setup, StdioGate, executions, governed, json, refus
 const PARSE: i64 = -32700;
 const REQUEST: i64 = -32600;
 const PARAMS: i64 = -32602;
+const MISMATCH: i64 = -32020;
 
 /// A call whose arguments are `$arguments`.
 macro_rules! arguments {
@@ -48,7 +49,12 @@ const AMBIGUOUS: &[Case] = &[
     ("A1 duplicate method", more!(r#","method":"tools/list""#, ""), PARSE, "duplicate key"),
     ("A1 duplicate name", more!("", r#","name":"other""#), PARSE, "duplicate key"),
     ("A1 duplicate name by escape", more!("", r#","n\u0061me":"other""#), PARSE, "duplicate key"),
-    ("A1 duplicate deep in the arguments", arguments!(r#"{"a":[{"b":{"c":"@CANARY","c":1}}]}"#), PARSE, "duplicate key"),
+    (
+        "A1 duplicate deep in the arguments",
+        arguments!(r#"{"a":[{"b":{"c":"@CANARY","c":1}}]}"#),
+        PARSE,
+        "duplicate key",
+    ),
     ("A2 Method beside method", more!(r#","Method":"tools/list""#, ""), PARSE, "differ in case only"),
     ("A2 NAME beside name", more!("", r#","NAME":"other""#), PARSE, "differ in case only"),
     ("A2 long s", more!("", r#","argumentſ":{}"#), PARSE, "differ in case only"),
@@ -117,28 +123,52 @@ const NO_CALLS: &[Case] = &[
     ("params is an array", r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["@TOOL"]}"#, REQUEST, "`params`"),
     ("A2 a member nobody knows", more!(r#","x":"@CANARY""#, ""), REQUEST, "and no others"),
     ("A2 a parameter nobody knows", more!("", r#","x":"@CANARY""#), PARAMS, "has only the members"),
+    ("arguments is a string", arguments!(r#""@CANARY""#), PARAMS, "must be an object"),
+    ("arguments is an array", arguments!("[]"), PARAMS, "must be an object"),
+    ("arguments is null", arguments!("null"), PARAMS, "must be an object"),
+];
+
+/// Calls without a name; on the modern wire the header that names the tool disagrees first.
+const NAMELESS: &[Case] = &[
     (
         "A2 Name alone",
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"Name":"@TOOL","arguments":{"a":"@CANARY"},"_meta":{@META}}}"#,
         PARAMS,
         "has only the members",
     ),
-    ("no name", r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{@META}}}"#, PARAMS, "`params.name`"),
-    ("arguments is a string", arguments!(r#""@CANARY""#), PARAMS, "must be an object"),
-    ("arguments is an array", arguments!("[]"), PARAMS, "must be an object"),
-    ("arguments is null", arguments!("null"), PARAMS, "must be an object"),
+    (
+        "no name",
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{@META}}}"#,
+        PARAMS,
+        "`params.name`",
+    ),
 ];
 
-fn all() -> Vec<(String, String, i64, &'static str)> {
+fn all(modern: bool) -> Vec<(String, String, i64, &'static str)> {
     let tables = [AMBIGUOUS, MALFORMED, NO_CALLS].concat();
-    let mut all: Vec<_> = tables.iter().map(|(what, body, code, says)| ((*what).to_owned(), (*body).to_owned(), *code, *says)).collect();
+    let mut all: Vec<_> =
+        tables.iter().map(|(what, body, code, says)| ((*what).to_owned(), (*body).to_owned(), *code, *says)).collect();
+    all.extend(NAMELESS.iter().map(|(what, body, code, says)| {
+        let (code, says) = if modern { (MISMATCH, "header mcp-name") } else { (*code, *says) };
+        ((*what).to_owned(), (*body).to_owned(), code, says)
+    }));
     let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
     let call = |arguments: &str| arguments!("@ARGUMENTS").replace("@ARGUMENTS", arguments);
     all.push(("A7 depth 65".to_owned(), call(&nested(62)), PARSE, "nested too deeply"));
     all.push(("A7 depth 200 000".to_owned(), call(&nested(200_000)), PARSE, "nested too deeply"));
-    all.push(("A7 many values".to_owned(), call(&format!("{{\"a\":[{}0]}}", "0,".repeat(200_000))), PARSE, "too many values"));
+    all.push((
+        "A7 many values".to_owned(),
+        call(&format!("{{\"a\":[{}0]}}", "0,".repeat(200_000))),
+        PARSE,
+        "too many values",
+    ));
     all.push(("A7 long key".to_owned(), call(&format!("{{\"{}\":1}}", "k".repeat(257))), PARSE, "too long"));
-    all.push(("A7 long string".to_owned(), call(&format!("{{\"a\":\"{}\"}}", "s".repeat((1 << 20) + 1))), PARSE, "too long"));
+    all.push((
+        "A7 long string".to_owned(),
+        call(&format!("{{\"a\":\"{}\"}}", "s".repeat((1 << 20) + 1))),
+        PARSE,
+        "too long",
+    ));
     let long_id = id!("@ID").replace("@ID", &format!("\"{}\"", "i".repeat(257)));
     all.push(("A10 long id".to_owned(), long_id, REQUEST, "`id` must be"));
     all
@@ -148,7 +178,7 @@ fn all() -> Vec<(String, String, i64, &'static str)> {
 async fn a1_to_a11_every_bad_message_is_refused_on_both_http_wires() {
     let (oracle, gate) = governed().await;
     for mut door in [Door::Modern(gate.agent()), Door::Legacy(gate.agent().initialize().await)] {
-        for (what, template, code, says) in all() {
+        for (what, template, code, says) in all(matches!(door, Door::Modern(_))) {
             let answer = door.send(&template).await;
             let what = format!("{what} ({})", door.name());
             refused(&what, &answer, code, says);
@@ -166,7 +196,7 @@ async fn a1_to_a11_every_bad_message_is_refused_on_both_http_wires() {
 async fn a1_to_a14_every_bad_message_is_refused_on_stdio() {
     let setup = Setup::new().child("oracle", "", "20s").contracts(&[("oracle__write", "write")]);
     let mut door = Door::Stdio(Box::new(StdioGate::start(&setup)));
-    for (what, template, code, says) in all() {
+    for (what, template, code, says) in all(false) {
         refused(&format!("{what} (stdio)"), &door.send(&template).await, code, says);
     }
     assert_eq!(executions(&setup.log_of("oracle")).len(), 0);

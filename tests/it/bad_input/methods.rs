@@ -4,8 +4,17 @@ use super::{Behaviour, Script, Setup, governed, json, refused, untouched};
 
 /// Not in any revision, or not exactly.
 const UNKNOWN: &[&str] = &[
-    "tools/Call", "TOOLS/CALL", "tools/call ", " tools/call", "tools/call\u{0}x", "tools\u{2215}call", "tools//call", "tools/\u{441}all",
-    "tools/execute", "x-vendor/run", "",
+    "tools/Call",
+    "TOOLS/CALL",
+    "tools/call ",
+    " tools/call",
+    "tools/call\u{0}x",
+    "tools\u{2215}call",
+    "tools//call",
+    "tools/\u{441}all",
+    "tools/execute",
+    "x-vendor/run",
+    "",
 ];
 
 #[tokio::test]

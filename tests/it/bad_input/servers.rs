@@ -71,7 +71,12 @@ async fn judge(oracle: &ToolServer, gate: &Gate, agent: &Agent, elsewhere: &Tool
                 Expected::MayHaveRun => (refusal, outcome),
                 Expected::DidNotRun => ("upstream_unavailable", "failed"),
             };
-            assert_eq!((answer.status, answer.refusal().as_str()), (200, refusal), "{tool}: {answer:?} {}", answer.text());
+            assert_eq!(
+                (answer.status, answer.refusal().as_str()),
+                (200, refusal),
+                "{tool}: {answer:?} {}",
+                answer.text()
+            );
             assert_eq!(oracle.executions().len(), before + 1, "{tool} is sent once, and never again");
             let entries = entries_of(gate, &tool).await;
             assert_eq!(entries.len(), 1, "{tool}: {entries:?}");
@@ -166,11 +171,8 @@ async fn a12_answers_go_to_who_asked_when_all_ask_with_one_id() {
         })
         .collect();
     crate::harness::until("eight calls run", || async { (oracle.executions().len() == 8).then_some(()) }).await;
-    let mut ids: Vec<Value> = oracle
-        .executions()
-        .iter()
-        .map(|run| serde_json::from_str::<Value>(&run.body).unwrap()["id"].clone())
-        .collect();
+    let mut ids: Vec<Value> =
+        oracle.executions().iter().map(|run| serde_json::from_str::<Value>(&run.body).unwrap()["id"].clone()).collect();
     ids.sort_by_key(ToString::to_string);
     ids.dedup();
     assert_eq!(ids.len(), 8, "ids upstream are toolgate's own: {ids:?}");

@@ -160,9 +160,10 @@ impl Setup {
     /// Starts `toolgate serve` and waits until it is ready.
     pub async fn start(self) -> Gate {
         let gate = self.begin().await;
-        until_or(|| format!("/readyz is 200; log:\n{}", gate.log()), || async {
-            get(gate.operators, "/readyz").await.filter(|answer| answer.status == 200)
-        })
+        until_or(
+            || format!("/readyz is 200; log:\n{}", gate.log()),
+            || async { get(gate.operators, "/readyz").await.filter(|answer| answer.status == 200) },
+        )
         .await;
         gate
     }
