@@ -6,6 +6,7 @@ use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::until;
 use rustix::process::Signal;
 use serde_json::json;
+use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -32,7 +33,7 @@ async fn a_command_line_that_cannot_be_used_says_so_with_exit_code_2() {
     let setup = one_server();
     let mut said = String::new();
     for arguments in [&["serve", "--confg", "x"][..], &["serv"], &["stdio"], &["serve", "--upstream", "no url"]] {
-        said += &format!("$ toolgate {}\n{}\n", arguments.join(" "), refusal(&setup, arguments).await);
+        writeln!(said, "$ toolgate {}\n{}", arguments.join(" "), refusal(&setup, arguments).await).unwrap();
     }
     insta::assert_snapshot!(said);
 }
@@ -40,7 +41,7 @@ async fn a_command_line_that_cannot_be_used_says_so_with_exit_code_2() {
 #[tokio::test]
 async fn a_configuration_that_cannot_be_used_says_so_with_exit_code_1() {
     let mut said = String::new();
-    let mut add = |what: &str, text: String| said += &format!("# {what}\n{text}\n");
+    let mut add = |what: &str, text: String| writeln!(said, "# {what}\n{text}").unwrap();
     add("unknown key", serve(&one_server().more("polices: []")).await);
     add("missing variable", serve(&one_server().callers("  - { agent: bot, token: \"${BOT_TOKEN}\" }")).await);
     let setup = one_server();

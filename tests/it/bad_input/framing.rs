@@ -10,8 +10,8 @@ const REQUEST: i64 = -32600;
 fn good(gate: &Gate) -> (String, String) {
     let agent = gate.agent();
     let call = modern("tools/call", json!({ "name": "oracle__write", "arguments": { "a": CANARY } }));
-    let lines: String = agent.mirrored(&call).iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    (format!("POST /mcp HTTP/1.1\r\n{lines}"), call.to_string())
+    let lines: Vec<String> = agent.mirrored(&call).iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    (format!("POST /mcp HTTP/1.1\r\n{}", lines.concat()), call.to_string())
 }
 
 fn chunked(body: &str) -> String {
@@ -44,7 +44,7 @@ async fn b1_b7_requests_with_two_readings_are_refused_with_words() {
     ];
     for (what, text, status, says) in cases {
         let answer = sent(&gate, text).await.unwrap_or_else(|| panic!("{what}: no answer"));
-        assert_eq!(answer.status, status, "{what}: {answer:?} {}", answer.text());
+        assert_eq!(answer.status, status, "{what}: {answer:?}");
         refused(what, &answer, if what == "no body" { -32700 } else { REQUEST }, says);
     }
     untouched(&oracle, &gate).await;
@@ -56,10 +56,10 @@ async fn b1_b9_requests_that_are_no_http_end_their_connection() {
     let (head, body) = good(&gate);
     let length = body.len();
     let field = |line: &str| format!("{head}{line}\r\nContent-Length: {length}\r\n\r\n{body}");
-    let many: String = (0..100).map(|number| format!("X-{number}: 1\r\n")).collect();
+    let many: Vec<String> = (0..100).map(|number| format!("X-{number}: 1")).collect();
     let cases = [
         ("B9 a header of 500 KB", field(&format!("X-Long: {}", "x".repeat(500_000)))),
-        ("B9 a hundred headers", field(many.trim_end())),
+        ("B9 a hundred headers", field(&many.join("\r\n"))),
         ("B1 two lengths", field(&format!("Content-Length: {}", length + 1))),
         ("B1 a length with a sign", format!("{head}Content-Length: +{length}\r\n\r\n{body}")),
         ("B1 a coding nobody knows", format!("{head}Transfer-Encoding: xchunked\r\n\r\n{}", chunked(&body))),

@@ -22,7 +22,7 @@ async fn good_calls_run_once_on_both_wires_and_are_recorded_as_they_ran() {
 #[tokio::test]
 async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused() {
     let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
-    let oracle = Script::new().tool_with("open", schema, Behaviour::Answers).start().await;
+    let oracle = Script::new().tool_with("open", &schema, Behaviour::Answers).start().await;
     let policy = "contracts:
   fs__open: { purpose: p, actions: [write], secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
 ";

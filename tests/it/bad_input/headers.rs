@@ -98,7 +98,7 @@ async fn b2_b5_to_b8_headers_that_lie_are_refused_on_the_modern_wire() {
     let call = modern("tools/call", json!({ "name": "oracle__write", "arguments": { "a": CANARY } }));
     for (what, edits, status, code, says) in BOTH.iter().chain(MODERN_ONLY) {
         let answer = agent.post(&edited(agent.mirrored(&call), edits), call.to_string().as_bytes()).await;
-        assert_eq!(answer.status, *status, "{what}: {answer:?} {}", answer.text());
+        assert_eq!(answer.status, *status, "{what}: {answer:?}");
         refused(what, &answer, *code, says);
         assert!(answer.header("access-control-allow-origin").is_none(), "{what}");
     }
@@ -115,7 +115,7 @@ async fn b5_to_b8_headers_that_lie_are_refused_on_the_legacy_wire() {
     );
     for (what, edits, status, code, says) in BOTH.iter().chain(LEGACY_ONLY) {
         let answer = agent.post(&edited(agent.headers(), edits), &body).await;
-        assert_eq!(answer.status, *status, "{what}: {answer:?} {}", answer.text());
+        assert_eq!(answer.status, *status, "{what}: {answer:?}");
         refused(what, &answer, *code, says);
     }
     untouched(&oracle, &gate).await;
@@ -125,7 +125,7 @@ async fn b5_to_b8_headers_that_lie_are_refused_on_the_legacy_wire() {
 async fn b3_mcp_param_headers_must_mirror_the_arguments_and_are_made_anew() {
     let schema =
         json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
-    let oracle = Script::new().tool_with("write", schema, Behaviour::Answers).start().await;
+    let oracle = Script::new().tool_with("write", &schema, Behaviour::Answers).start().await;
     let gate = Setup::new().server("oracle", &oracle).contracts(&[("oracle__write", "write")]).start().await;
     let agent: Agent = gate.agent();
     let call = modern("tools/call", json!({ "name": "oracle__write", "arguments": { "region": CANARY } }));

@@ -4,6 +4,7 @@
 use super::{Agent, Answer, Behaviour, Gate, Script, Setup, ToolServer, json};
 use crate::harness::tool_server::script::Eras;
 use serde_json::Value;
+use std::fmt::Write as _;
 
 /// What an agent must read when a tool misbehaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +44,7 @@ async fn scenery(eras: Eras, elsewhere: &ToolServer) -> (ToolServer, Gate) {
     for (name, behaviour, _) in misbehaviour(elsewhere) {
         for (prefix, action) in [("w", "write"), ("r", "read")] {
             script = script.tool(&format!("{prefix}_{name}"), behaviour.clone());
-            policy += &format!("  odd__{prefix}_{name}: {{ purpose: p, actions: [{action}], secrets: [] }}\n");
+            writeln!(policy, "  odd__{prefix}_{name}: {{ purpose: p, actions: [{action}], secrets: [] }}").unwrap();
         }
     }
     let oracle = script.start().await;
@@ -71,12 +72,7 @@ async fn judge(oracle: &ToolServer, gate: &Gate, agent: &Agent, elsewhere: &Tool
                 Expected::MayHaveRun => (refusal, outcome),
                 Expected::DidNotRun => ("upstream_unavailable", "failed"),
             };
-            assert_eq!(
-                (answer.status, answer.refusal().as_str()),
-                (200, refusal),
-                "{tool}: {answer:?} {}",
-                answer.text()
-            );
+            assert_eq!((answer.status, answer.refusal().as_str()), (200, refusal), "{tool}: {answer:?}");
             assert_eq!(oracle.executions().len(), before + 1, "{tool} is sent once, and never again");
             let entries = entries_of(gate, &tool).await;
             assert_eq!(entries.len(), 1, "{tool}: {entries:?}");

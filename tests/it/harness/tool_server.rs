@@ -34,11 +34,11 @@ impl Script {
 
     /// A tool that takes any object.
     pub fn tool(self, name: &str, behaviour: Behaviour) -> Self {
-        self.tool_with(name, json!({ "type": "object" }), behaviour)
+        self.tool_with(name, &json!({ "type": "object" }), behaviour)
     }
 
     /// A tool with its `inputSchema`.
-    pub fn tool_with(self, name: &str, schema: Value, behaviour: Behaviour) -> Self {
+    pub fn tool_with(self, name: &str, schema: &Value, behaviour: Behaviour) -> Self {
         self.definition(json!({ "name": name, "inputSchema": schema }), behaviour)
     }
 
@@ -130,7 +130,8 @@ impl Execution {
     /// SHA-256 over the RFC 8785 form of the arguments, in hex: the `params_hash` of the ledger.
     pub fn digest(&self) -> String {
         let canonical = serde_json_canonicalizer::to_vec(&self.arguments).unwrap();
-        Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
+        let hex: Vec<String> = Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect();
+        hex.concat()
     }
 }
 
