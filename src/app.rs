@@ -198,7 +198,7 @@ impl Status for View {
         let health = self.journal.health();
         let writable = matches!(health.state, crate::store::journal::State::Writing);
         let mut reasons = Vec::new();
-        if !self.door.servers.probed() || !self.door.gate.tools.holds_all(&self.door.servers) {
+        if !self.door.gate.tools.current().settled(&self.door.servers) {
             reasons.push("tool servers are still being connected".to_owned());
         }
         if !writable {

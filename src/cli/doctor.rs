@@ -52,8 +52,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 async fn servers(app: &App, config: &Config, found: &mut Found) {
-    app.door.gate.tools.settled(&app.door.servers).await;
     for name in config.servers.keys() {
+        app.door.gate.tools.settled(name).await;
         let Some(server) = app.door.servers.get(name.as_str()) else { continue };
         match &*server.state().borrow() {
             State::Up(up) => {

@@ -70,7 +70,7 @@ async fn serve(mut config: Config, policy: Arc<Live>) -> anyhow::Result<()> {
     config.listen = agents.local_addr()?;
     let app = App::start(&config, &policy, Journal::open(&config.data, Options::default())?)?;
     announce(&agents, &operators)?;
-    telemetry::tasks::spawn("policy files", policy.clone().watch());
+    telemetry::tasks::spawn("policy files", policy.clone().watch(app.door.metrics.clone()));
     telemetry::tasks::spawn("hangup", async move {
         while hangup.recv().await.is_some() {
             policy.ask();

@@ -49,7 +49,7 @@ impl Door {
             }
         };
         let traceparent = header(headers, "traceparent").map(str::to_owned);
-        let links = self.links.clone();
+        let links = Arc::new(self.links.alone());
         let mut inlet = self.start(Arrived { caller, scope, revision, message, links, session: None, traceparent });
         match inlet.recv().await {
             Some(Outgoing::Last(answer)) => {

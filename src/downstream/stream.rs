@@ -33,6 +33,15 @@ struct Written {
     retry_ms: Option<u64>,
     /// Rises when a newer reader takes the stream over.
     reader: u64,
+    /// Comments of the server so far. They have no id and are not kept.
+    signs: u64,
+}
+
+/// How far one reader has come.
+struct Place {
+    after: u64,
+    reader: u64,
+    signs: u64,
 }
 
 impl Stream {
@@ -43,7 +52,7 @@ impl Stream {
     /// Writes what a request's way back brings.
     pub(super) fn take(&self, outgoing: &Outgoing) {
         match outgoing {
-            Outgoing::KeepAlive => {}
+            Outgoing::KeepAlive => self.sign(),
             Outgoing::Message(message) => self.write(message, false),
             Outgoing::Last(message) => self.write(message, true),
             Outgoing::Interrupted(retry_ms) => {
@@ -75,6 +84,12 @@ impl Stream {
         self.more.notify_waiters();
     }
 
+    /// The server said that it still works.
+    pub(super) fn sign(&self) {
+        self.written.lock().signs += 1;
+        self.more.notify_waiters();
+    }
+
     /// Nothing more will be written.
     pub(super) fn end(&self) {
         self.written.lock().done = true;
@@ -87,44 +102,50 @@ impl Stream {
 
     /// Reads from after event `after`; a newer reader ends an older one, so each message goes to one.
     pub(super) fn read(self: &Arc<Self>, after: u64, prime: bool) -> Answer {
-        let (reader, retry_ms) = {
+        let (reader, signs, retry_ms) = {
             let mut written = self.written.lock();
             written.reader += 1;
             written.interrupted &= prime;
-            (written.reader, written.retry_ms)
+            // The first reader also gets a sign that came before it could read.
+            (written.reader, if written.reader == 1 { 0 } else { written.signs }, written.retry_ms)
         };
         self.more.notify_waiters();
         let retry = retry_ms.map(|retry_ms| format!("retry: {retry_ms}\n")).unwrap_or_default();
         let first = prime.then(|| Bytes::from(format!("id: {}-{after}\n{retry}data:\n\n", self.number)));
-        let state = (self.clone(), after, first);
-        events(futures_util::stream::unfold(state, move |(stream, after, first)| async move {
-            if let Some(first) = first {
-                return Some((first, (stream, after, None)));
-            }
-            let (bytes, after) = stream.next(after, reader).await?;
-            Some((bytes, (stream, after, None)))
+        let state = (self.clone(), Place { after, reader, signs }, first);
+        events(futures_util::stream::unfold(state, |(stream, mut place, first)| async move {
+            let bytes = match first {
+                Some(first) => first,
+                None => stream.next(&mut place).await?,
+            };
+            Some((bytes, (stream, place, None)))
         }))
     }
 
-    async fn next(&self, after: u64, reader: u64) -> Option<(Bytes, u64)> {
+    async fn next(&self, place: &mut Place) -> Option<Bytes> {
         loop {
             let more = self.more.notified();
             tokio::pin!(more);
             more.as_mut().enable();
             {
                 let written = self.written.lock();
-                if written.reader != reader {
+                if written.reader != place.reader {
                     return None;
                 }
-                if let Some((number, event)) = written.events.iter().find(|(number, _)| *number > after) {
-                    return Some((event.clone(), *number));
+                if let Some((number, event)) = written.events.iter().find(|(number, _)| *number > place.after) {
+                    place.after = *number;
+                    return Some(event.clone());
+                }
+                if written.signs != place.signs {
+                    place.signs = written.signs;
+                    return Some(Bytes::from_static(KEEP_ALIVE));
                 }
                 if written.done || written.interrupted {
                     return None;
                 }
             }
             if tokio::time::timeout(BETWEEN_SIGNS, more).await.is_err() {
-                return Some((Bytes::from_static(KEEP_ALIVE), after));
+                return Some(Bytes::from_static(KEEP_ALIVE));
             }
         }
     }

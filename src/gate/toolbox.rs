@@ -6,10 +6,10 @@ use crate::model::ids::{ServerName, ToolName};
 use crate::schema::validate::Schema;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
-use crate::upstream::server::Server;
+use crate::upstream::server::{Server, State};
 use crate::upstream::servers::Servers;
 use arc_swap::ArcSwap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -38,11 +38,16 @@ pub struct Tools {
     /// Tools that are not offered: server, reason for metrics, tool and reason in words.
     pub quarantined: Vec<(ServerName, &'static str, String)>,
     by_name: HashMap<ToolName, Arc<Tool>>,
-    /// Servers whose tools are here.
-    gathered: Vec<ServerName>,
+    /// The servers that were tried at least once, whatever came of it.
+    tried: HashSet<ServerName>,
 }
 
 impl Tools {
+    /// Whether every server was tried at least once, and the tools of those that answered are here.
+    pub fn settled(&self, servers: &Servers) -> bool {
+        servers.all().iter().all(|server| self.tried.contains(&server.settings.name))
+    }
+
     /// The tool of that name.
     pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
         self.by_name.get(name)
@@ -53,33 +58,29 @@ impl Tools {
 pub struct Toolbox {
     current: ArcSwap<Tools>,
     changed: watch::Sender<u64>,
+    gathered: watch::Sender<u64>,
 }
 
 impl Default for Toolbox {
     fn default() -> Self {
-        Self { current: ArcSwap::from_pointee(Tools::default()), changed: watch::channel(0).0 }
+        Self {
+            current: ArcSwap::from_pointee(Tools::default()),
+            changed: watch::channel(0).0,
+            gathered: watch::channel(0).0,
+        }
     }
 }
 
 impl Toolbox {
+    /// Waits until the server of that name was tried once and its tools, if it answered, can be called.
+    pub async fn settled(&self, name: &ServerName) {
+        let mut gathered = self.gathered.subscribe();
+        let _ = gathered.wait_for(|_| self.current.load().tried.contains(name)).await;
+    }
+
     /// The tools, as they stand.
     pub fn current(&self) -> arc_swap::Guard<Arc<Tools>> {
         self.current.load()
-    }
-
-    /// Whether the tools of every server that answers are here.
-    pub fn holds_all(&self, servers: &Servers) -> bool {
-        let current = self.current.load();
-        servers.all().iter().all(|server| server.up().is_none() || current.gathered.contains(&server.settings.name))
-    }
-
-    /// Waits until every server was tried once and its tools are here.
-    pub async fn settled(&self, servers: &Servers) {
-        let mut changed = self.changed();
-        for server in servers.all() {
-            servers.settled(&server.settings.name).await;
-        }
-        while !self.holds_all(servers) && changed.changed().await.is_ok() {}
     }
 
     /// Rises after every change, when the new tools can be listed.
@@ -97,10 +98,12 @@ impl Toolbox {
             if let Ok(tools) = gathered {
                 count(&tools, &servers, &metrics);
                 self.current.store(Arc::new(tools));
+                self.gathered.send_modify(|version| *version += 1);
+                // A server that says so has changed tools, even if none of their definitions differs.
                 self.changed.send_modify(|version| *version += 1);
             }
             tokio::select! {
-                still = changes.changed() => if still.is_err() { return },
+                changed = changes.changed() => if changed.is_err() { return },
                 () = stop.cancelled() => return,
             }
         }
@@ -130,8 +133,11 @@ fn count(tools: &Tools, servers: &Servers, metrics: &Metrics) {
 fn gather(servers: &Servers, old: &Tools) -> Tools {
     let mut tools = Tools { version: old.version + 1, ..Tools::default() };
     for server in servers.all() {
+        if matches!(*server.state().borrow(), State::Starting) {
+            continue;
+        }
+        tools.tried.insert(server.settings.name.clone());
         let Some(up) = server.up() else { continue };
-        tools.gathered.push(server.settings.name.clone());
         for (name, reason, words) in &up.catalog.quarantined {
             let shown: String = name.chars().take(64).collect();
             tools.quarantined.push((

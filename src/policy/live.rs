@@ -4,6 +4,7 @@
 use super::Policy;
 use crate::model::clock::Clock;
 use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::telemetry::metrics::{Metrics, Reload};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use notify::event::{AccessKind, AccessMode};
@@ -154,7 +155,7 @@ impl Live {
 
     /// Follows the files until dropped. Directories are watched, not files, so that a rename over a file and a swapped
     /// `..data` link are seen. Where the system cannot watch, only [`Live::ask`] leads to a reload.
-    pub async fn watch(self: Arc<Self>) {
+    pub async fn watch(self: Arc<Self>, metrics: Arc<Metrics>) {
         let poked = Arc::downgrade(&self);
         let seen = move |event: notify::Result<notify::Event>| {
             if let Some(live) = poked.upgrade().filter(|_| event.map_or(true, |event| is_change(event.kind))) {
@@ -176,8 +177,12 @@ impl Live {
                 }
             }
             let live = Arc::clone(&self);
-            if tokio::task::spawn_blocking(move || live.reload()).await.is_err() {
-                tracing::error!("reading the files again panicked; the last good policy stays in force");
+            match tokio::task::spawn_blocking(move || live.reload()).await {
+                Ok(Outcome::Swapped) => metrics.reload(Reload::Swapped),
+                Ok(Outcome::KeptLastGood) => metrics.reload(Reload::Kept),
+                // A file that was put back as it was is no longer stale.
+                Ok(Outcome::Unchanged) => metrics.policy_stale(self.status().stale()),
+                Err(_) => tracing::error!("reading the files again panicked; the last good policy stays in force"),
             }
         }
     }

@@ -203,7 +203,12 @@ impl Metrics {
     /// The policy was reloaded; also says whether the policy in force is stale.
     pub fn reload(&self, outcome: Reload) {
         self.reloads.get_or_create(&Pair("outcome", outcome.word())).inc();
-        self.policy_stale.set(i64::from(outcome == Reload::Kept));
+        self.policy_stale(outcome == Reload::Kept);
+    }
+
+    /// Whether the files on disk are invalid, so that the last good policy is kept.
+    pub fn policy_stale(&self, stale: bool) {
+        self.policy_stale.set(i64::from(stale));
     }
 
     /// A message was dropped without an answer. `reason` is fixed in the source.

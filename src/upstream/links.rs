@@ -27,7 +27,7 @@ pub struct Links {
     /// Told when the agent takes an interrupted stream up again.
     pub returned: Notify,
     /// Whose tasks are whose.
-    pub tasks: Tasks,
+    pub tasks: Arc<Tasks>,
     in_flight: Mutex<HashMap<Vec<u8>, InFlight>>,
 }
 
@@ -58,9 +58,14 @@ impl Links {
             session: None,
             questions: Questions::default(),
             returned: Notify::new(),
-            tasks: Tasks::default(),
+            tasks: Arc::default(),
             in_flight: Mutex::default(),
         }
+    }
+
+    /// The shared modern links for one request that stands alone: ids of other agents' requests say nothing about its own.
+    pub fn alone(&self) -> Self {
+        Self { tasks: self.tasks.clone(), ..Self::shared(self.servers.clone()) }
     }
 
     /// The links of a legacy session that an agent opened with `initialize`. What servers say outside requests goes to
@@ -76,7 +81,7 @@ impl Links {
             session: Some(session),
             questions: Questions::default(),
             returned: Notify::new(),
-            tasks: Tasks::default(),
+            tasks: Arc::default(),
             in_flight: Mutex::default(),
         }
     }

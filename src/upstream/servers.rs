@@ -1,6 +1,6 @@
 //! All configured tool servers, in the order of the configuration.
 
-use super::server::{Server, Settings, State, Surroundings};
+use super::server::{Server, Settings, Surroundings};
 use crate::mcp::revision::Revision;
 use crate::model::ids::ServerName;
 use crate::telemetry::tasks;
@@ -54,19 +54,6 @@ impl Servers {
     /// Rises whenever a server comes, goes, or lists other tools.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
-    }
-
-    /// Whether every server was tried at least once.
-    pub fn probed(&self) -> bool {
-        self.all.iter().all(|server| !matches!(*server.state().borrow(), State::Starting))
-    }
-
-    /// Waits until the server of that name was tried once.
-    pub async fn settled(&self, name: &ServerName) {
-        if let Some(server) = self.get(name.as_str()) {
-            let mut state = server.state();
-            let _ = state.wait_for(|state| !matches!(state, State::Starting)).await;
-        }
     }
 
     /// The revisions that all known servers share; with `one`, those of that server.

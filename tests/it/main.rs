@@ -6,5 +6,11 @@
 
 mod bad_input;
 mod children;
+mod example_003;
 mod harness;
+mod headers;
+mod list;
+mod order;
+mod puppet;
+mod stage;
 mod start;

@@ -1,0 +1,129 @@
+//! The headers that mirror a modern body: checked against it, and made anew from the final call (PROTOCOL §1.2).
+
+use crate::puppet::{Puppet, tool};
+use crate::stage::{Agent, Gate, Settings};
+use serde_json::{Value, json};
+
+async fn stage() -> (Puppet, Gate) {
+    let mut regional = tool("regional");
+    regional["inputSchema"] = json!({ "type": "object", "properties": {
+        "region": { "type": "string", "x-mcp-header": "Region" },
+        "urgent": { "type": "boolean", "x-mcp-header": "Urgent" },
+        "deep": { "type": "object", "properties": { "count": { "type": "integer", "x-mcp-header": "Count" } } },
+    } });
+    let puppet = Puppet::with(vec![regional]).await;
+    let gate = Gate::start(Settings::open(puppet.url(), &["regional"])).await;
+    (puppet, gate)
+}
+
+fn arguments() -> Value {
+    json!({ "region": "eu", "urgent": true, "deep": { "count": 42 } })
+}
+
+/// An agent whose headers mirror [`arguments`], with one of them as said; `-` leaves it out.
+fn mirroring(agent: &Agent, name: &str, value: &str) -> Agent {
+    let usual = [("mcp-param-region", "eu"), ("mcp-param-urgent", "true"), ("mcp-param-count", "42")];
+    let agent = usual
+        .iter()
+        .filter(|(usual, _)| *usual != name)
+        .fold(agent.clone(), |agent, (name, value)| agent.header(name, value));
+    agent.header(name, value)
+}
+
+/// PROTOCOL §1.2: what mirrors the body travels on under the tool's own name, whatever name it had here.
+#[tokio::test]
+async fn mirrored_headers_are_made_anew_from_the_final_call() {
+    let (puppet, gate) = stage().await;
+    for (path, name) in [("/mcp", "oracle__regional"), ("/mcp/oracle", "regional")] {
+        puppet.forget();
+        let agent = mirroring(&gate.agent().at(path), "mcp-param-unknown", "ignored");
+        let answer = agent.call(name, arguments()).await;
+        assert_eq!(crate::stage::code(&answer), None, "{answer}");
+        let seen = &puppet.seen()[0];
+        for (header, value) in [
+            ("mcp-name", "regional"),
+            ("mcp-method", "tools/call"),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-param-region", "eu"),
+            ("mcp-param-urgent", "true"),
+            ("mcp-param-count", "42"),
+        ] {
+            assert_eq!(seen.header(header), Some(value), "{header} at {path}");
+        }
+        assert_eq!(seen.header("mcp-param-unknown"), None);
+        assert_eq!(seen.header("mcp-session-id"), None);
+    }
+}
+
+/// PROTOCOL §1.2: values that no header can hold travel in the sentinel, integers compare as numbers, null has no header.
+#[tokio::test]
+async fn values_travel_in_the_form_that_headers_need() {
+    let (puppet, gate) = stage().await;
+    let agent = gate.agent();
+    for (region, given, expected) in [
+        ("Zürich", "=?base64?WsO8cmljaA==?=", "=?base64?WsO8cmljaA==?="),
+        ("plain", "=?base64?cGxhaW4=?=", "plain"),
+        ("eu", "  eu  ", "eu"),
+        ("", "", ""),
+    ] {
+        puppet.forget();
+        let mut arguments = arguments();
+        arguments["region"] = json!(region);
+        arguments["deep"]["count"] = json!(42.0);
+        let answer = mirroring(&agent, "mcp-param-region", given).call("oracle__regional", arguments).await;
+        assert_eq!(crate::stage::code(&answer), None, "{answer}");
+        assert_eq!(puppet.seen()[0].header("mcp-param-region"), Some(expected), "{region}");
+    }
+    puppet.forget();
+    let answer = agent.call("oracle__regional", json!({ "region": null })).await;
+    // Null is no string, so the tool's schema refuses it; what is asked here is that no header was missed.
+    assert_eq!(crate::stage::code(&answer).as_deref(), Some("schema_invalid"));
+    assert!(agent.call("oracle__regional", json!({})).await["result"].is_object());
+    assert_eq!(puppet.seen()[0].header("mcp-param-region"), None);
+}
+
+/// PROTOCOL §1.2, §1.5: a header that is missing, differs, or cannot be read gets 400 and −32020, and nothing runs.
+#[tokio::test]
+async fn headers_that_do_not_mirror_the_body_are_refused() {
+    let (puppet, gate) = stage().await;
+    let agent = gate.agent();
+    for (name, value) in [
+        ("mcp-param-region", "us"),
+        ("mcp-param-region", "EU"),
+        ("mcp-param-region", "-"),
+        ("mcp-param-region", "=?base64?%%%?="),
+        ("mcp-param-urgent", "false"),
+        ("mcp-param-urgent", "TRUE"),
+        ("mcp-param-count", "43"),
+        ("mcp-name", "regional"),
+        ("mcp-name", "ORACLE__REGIONAL"),
+        ("mcp-name", "-"),
+        ("mcp-method", "tools/list"),
+        ("mcp-method", "Tools/Call"),
+        ("mcp-method", "-"),
+        ("mcp-protocol-version", "2025-11-25"),
+        ("mcp-protocol-version", "-"),
+    ] {
+        let agent = mirroring(&agent, name, value);
+        let message = agent.request("tools/call", json!({ "name": "oracle__regional", "arguments": arguments() }));
+        let mut answer = agent.post(&message).await;
+        let (status, body) = (answer.status, answer.whole().await);
+        assert_eq!((status, &body["error"]["code"]), (400, &json!(-32020)), "{name}: {value}: {body}");
+        assert_eq!(body["id"], message["id"], "{name}: {value}: {body}");
+    }
+    let agent = mirroring(&agent, "mcp-param-region", "eu").header("mcp-param-region", "eu");
+    let message = agent.request("tools/call", json!({ "name": "oracle__regional", "arguments": arguments() }));
+    assert_eq!(agent.post(&message).await.status, 400, "twice is not once");
+    assert_eq!(puppet.executions(), 0);
+}
+
+/// PROTOCOL §1.2: an argument that the headers leave out is refused even if it is the only one.
+#[tokio::test]
+async fn a_header_without_its_argument_is_refused() {
+    let (puppet, gate) = stage().await;
+    let agent = gate.agent().header("mcp-param-region", "eu");
+    let message = agent.request("tools/call", json!({ "name": "oracle__regional", "arguments": {} }));
+    let mut answer = agent.post(&message).await;
+    assert_eq!((answer.status, answer.whole().await["error"]["code"].clone()), (400, json!(-32020)));
+    assert_eq!(puppet.executions(), 0);
+}
