@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The tool server's command; its environment is toolgate's own.
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "config")]
     command: Vec<String>,
 }
 

@@ -13,3 +13,4 @@ mod list;
 mod order;
 mod puppet;
 mod stage;
+mod start;

@@ -42,12 +42,12 @@ pub fn serve(log: &Path, eras: Eras, stubborn: bool) -> Result<(), Failure> {
             say(&answer(&message, &tools, eras))?;
         }
     }
-    if stubborn {
-        loop {
-            std::thread::park();
-        }
+    if !stubborn {
+        return Ok(());
     }
-    Ok(())
+    loop {
+        std::thread::park();
+    }
 }
 
 fn execute(log: &Log, message: &Value, line: &str) -> Result<(), Failure> {
