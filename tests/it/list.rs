@@ -173,12 +173,15 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
         schema("twin", json!({ "type": "object" })),
         schema("Twin", json!({ "type": "object" })),
     ];
-    let count = tools.len() - 1;
+    let count = tools.len() - 2;
     tools.push(tool("after"));
     let puppet = Puppet::with(tools).await;
     let gate = Gate::start(Settings::observed(puppet.url())).await;
     let agent = gate.agent().at("/mcp/oracle");
-    assert_eq!(agent.tools().await, ["before", "after"]);
+    assert_eq!(agent.tools().await, ["before", "lookaround", "after"]);
+    let hostile = "a".repeat(100_000);
+    let judged = agent.call("lookaround", json!({ "a": hostile })).await;
+    assert!(judged["result"].is_object(), "judged in time, although one engine would take a minute: {judged}");
     let refused = agent.call("remote", json!({ "a": 1 })).await;
     assert_eq!(refused["error"]["data"]["code"], "tool_not_allowlisted");
     assert!(agent.call("after", json!({})).await["result"].is_object());
