@@ -11,5 +11,6 @@ mod harness;
 mod headers;
 mod list;
 mod order;
+mod passthrough;
 mod puppet;
 mod stage;
