@@ -8,7 +8,7 @@ use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox};
 use crate::model::clock::Clock;
 use crate::policy::live::Live;
 use crate::relay::Relay;
-use crate::store::journal::{Journal, Options};
+use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::child::Command;
@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 /// How long calls in flight may take to end when the process is asked to.
 const FAREWELL: Duration = Duration::from_secs(30);
 /// How often unused sessions are looked for.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP: Duration = Duration::from_mins(1);
 
 /// A running toolgate.
 pub struct App {
@@ -44,11 +44,12 @@ pub struct App {
 
 impl App {
     /// Builds everything and connects the tool servers.
-    pub fn start(config: &Config, policy: Arc<Live>) -> anyhow::Result<Self> {
-        let data = &config.data;
-        let journal = Arc::new(Journal::open(data, Options::default())?);
-        let leftovers = Leftovers::open(Some(data)).context("the data directory cannot be used for notes on tool servers")?;
-        let swept = leftovers.sweep().context("tool servers that an earlier toolgate left behind cannot be looked for")?;
+    pub fn start(config: &Config, policy: &Arc<Live>, journal: Journal) -> anyhow::Result<Self> {
+        let (data, journal) = (&config.data, Arc::new(journal));
+        let leftovers =
+            Leftovers::open(Some(data)).context("the data directory cannot be used for notes on tool servers")?;
+        let swept =
+            leftovers.sweep().context("tool servers that an earlier toolgate left behind cannot be looked for")?;
         tracing::debug!(?swept, "looked for tool servers that an earlier toolgate left behind");
         let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
         let connections = connections().map_err(anyhow::Error::msg)?;
@@ -67,7 +68,7 @@ impl App {
             listings: Listings::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
-        let changed = either_changed(&tools, &policy, &stop);
+        let changed = either_changed(&tools, policy, &stop);
         let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
         tools.start(&servers, &metrics, &stop);
         servers.start(&servers_running, &stop);
@@ -91,7 +92,8 @@ impl App {
     pub async fn serve(&self, agents: TcpListener, operators: TcpListener, until: impl Future<Output = ()>) {
         let closing = CancellationToken::new();
         let door = self.door.clone();
-        let on_agents = tasks::spawn("agents", accept::serve(agents, move |request| door.clone().http(request), closing.clone()));
+        let on_agents =
+            tasks::spawn("agents", accept::serve(agents, move |request| door.clone().http(request), closing.clone()));
         let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
         let router = admin::router(Arc::new(View { door: self.door.clone(), journal: self.journal.clone() }), hosts);
         let answer = move |request: http::Request<hyper::body::Incoming>| {
@@ -113,6 +115,7 @@ impl App {
         until.await;
         sweeper.abort();
         closing.cancel();
+        self.door.relay.close();
         self.door.running.close();
         let ended = tokio::time::timeout(FAREWELL, self.door.running.wait()).await;
         if ended.is_err() {
@@ -165,7 +168,8 @@ fn settings(server: &crate::config::Server) -> anyhow::Result<Settings> {
             let mut map = HeaderMap::new();
             for (name, value) in headers {
                 let name: HeaderName = name.parse().with_context(|| format!("`{name}` is no name of a header"))?;
-                let mut value = HeaderValue::from_str(value.expose()).with_context(|| format!("the value of header {name} is not plain text"))?;
+                let mut value = HeaderValue::from_str(value.expose())
+                    .with_context(|| format!("the value of header {name} is not plain text"))?;
                 value.set_sensitive(true);
                 map.insert(name, value);
             }

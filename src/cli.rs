@@ -19,7 +19,7 @@ use std::path::PathBuf;
 #[command(name = "toolgate", version, about, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 fine, 1 found a problem, 2 usage.")]
 pub struct Cli {
-    /// Level of the log on standard error: error, warn, info, debug, trace, or a filter as in RUST_LOG.
+    /// Level of the log on standard error: error, warn, info, debug, trace, or a filter as in `RUST_LOG`.
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log: Option<String>,
     /// What to do.

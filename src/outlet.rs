@@ -8,6 +8,8 @@ use tokio::sync::mpsc;
 pub enum Outgoing {
     /// Keeps the stream open.
     KeepAlive,
+    /// The stream pauses; it can be taken up again after this many milliseconds. Legacy HTTP only.
+    Interrupted(u64),
     /// A notification or a server's request.
     Message(Message),
     /// The response; nothing follows.

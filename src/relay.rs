@@ -8,7 +8,7 @@ mod merge;
 
 pub use discover::initialized_together;
 
-use crate::mcp::answer::METHOD_NOT_FOUND;
+use crate::mcp::answer::{METHOD_NOT_FOUND, MISSING_CAPABILITY};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
@@ -24,12 +24,16 @@ use crate::upstream::server::Server;
 use crate::upstream::servers::Servers;
 use std::sync::Arc;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// What the relay needs.
 pub struct Relay {
     servers: Arc<Servers>,
     policy: Arc<Live>,
     tools_changed: watch::Receiver<u64>,
+    closing: CancellationToken,
 }
 
 /// A request, who makes it, and the way back.
@@ -68,7 +72,12 @@ impl From<Fault> for Failed {
 impl Relay {
     /// A relay to these servers. `tools_changed` rises when a list of tools may have changed for somebody.
     pub fn new(servers: Arc<Servers>, policy: Arc<Live>, tools_changed: watch::Receiver<u64>) -> Self {
-        Self { servers, policy, tools_changed }
+        Self { servers, policy, tools_changed, closing: CancellationToken::new() }
+    }
+
+    /// Ends what would otherwise wait for ever: subscriptions.
+    pub fn close(&self) {
+        self.closing.cancel();
     }
 
     /// Word of changed tools.
@@ -117,11 +126,19 @@ impl Relay {
     async fn answer(&self, request: &Request) -> Result<Message, Failed> {
         let message = &request.message;
         match (message.method.as_str(), &request.scope) {
-            ("server/discover", _) => self.discover(&request.scope).map(|result| Message::response(None, result, false)),
+            ("server/discover", _) => {
+                self.discover(&request.scope).map(|result| Message::response(None, result, false))
+            }
             ("ping", _) => Ok(Message::response(None, Text::of(&serde_json::json!({})), false)),
             ("subscriptions/listen", _) => self.listen(request).await,
             (method, _) if method.starts_with("tasks/") && method != "tasks/list" => {
-                let server = self.task_owner(request)?;
+                if !Self::declared_tasks(request) {
+                    let data =
+                        Text::of(&serde_json::json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } }));
+                    let words = "declare the tasks extension in the request's capabilities";
+                    return Ok(Message::error(None, MISSING_CAPABILITY, words, Some(data)));
+                }
+                let server = Self::task_owner(request)?;
                 self.forward(request, &server, message.clone()).await
             }
             (_, Scope::One(server)) => self.forward(request, server, message.clone()).await,
@@ -129,8 +146,15 @@ impl Relay {
         }
     }
 
+    /// The tasks extension speaks only to agents that declared it on the request (PROTOCOL §6.1).
+    fn declared_tasks(request: &Request) -> bool {
+        let path = ["io.modelcontextprotocol/clientCapabilities", "extensions", TASKS];
+        let meta = request.message.body.as_ref().and_then(|params| params.get("_meta"));
+        request.era == Era::Legacy || meta.and_then(|meta| meta.at(&path)).is_some()
+    }
+
     /// A task belongs to the caller whose call made it (SECURITY §3C C4).
-    fn task_owner(&self, request: &Request) -> Result<ServerName, Failed> {
+    fn task_owner(request: &Request) -> Result<ServerName, Failed> {
         let id = request.message.body.as_ref().and_then(|params| params.get("taskId"));
         let owner = id.and_then(|id| request.links.tasks.owner(&request.caller.agent, &id));
         let held = owner.filter(|server| request.scope.holds(server));
@@ -139,7 +163,8 @@ impl Relay {
 
     /// The servers reached that answer.
     fn reached(&self, scope: &Scope) -> Vec<Arc<Server>> {
-        let reached = self.servers.all().iter().filter(|server| scope.holds(&server.settings.name) && server.up().is_some());
+        let reached =
+            self.servers.all().iter().filter(|server| scope.holds(&server.settings.name) && server.up().is_some());
         reached.cloned().collect()
     }
 }

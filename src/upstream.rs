@@ -7,20 +7,19 @@ pub mod leftovers;
 pub mod lineage;
 pub mod lines;
 pub mod link;
-mod probe;
-pub mod pump;
 pub mod links;
 pub mod owners;
+mod probe;
+pub mod pump;
 pub mod questions;
 pub mod server;
-mod standalone;
 pub mod servers;
+mod standalone;
 pub mod stdio;
 
 use crate::mcp::message::Message;
 use crate::model::reply::Fault;
 use tokio::sync::mpsc;
-
 
 /// Messages that wait to be read on one exchange or one link (SECURITY §8).
 pub const QUEUE: usize = 64;
@@ -30,6 +29,8 @@ pub const QUEUE: usize = 64;
 pub enum Inbound {
     /// A comment on the stream: the server is alive.
     KeepAlive,
+    /// A legacy server closed the stream and wants to be asked again after this many milliseconds (PROTOCOL §3.1).
+    Interrupted(u64),
     /// A notification or request that belongs to the exchange, or its answer, which ends it.
     Message(Message),
 }

@@ -6,9 +6,11 @@ use super::serve::runtime;
 use crate::app::{App, bind};
 use crate::config::{Config, Loaded};
 use crate::policy::live::Live;
+use crate::store::journal::{Journal, Options};
 use crate::upstream::server::State;
 use anyhow::Context as _;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 /// What to look at.
@@ -33,7 +35,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             }
         }
         let policy = Live::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
-        match App::start(&config, policy) {
+        let started = Journal::open(&config.data, Options::default()).map_err(anyhow::Error::from);
+        match started.and_then(|journal| App::start(&config, &policy, journal)) {
             Ok(app) => {
                 found.fine(&format!("the ledger in {} can be written", config.data.display()));
                 servers(&app, &config, &mut found).await;
@@ -44,7 +47,6 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         anyhow::Ok(())
     })?;
     let Found { report, wrong } = found;
-    use std::io::Write as _;
     let _ = std::io::stdout().write_all(report.as_bytes());
     Ok(u8::from(wrong > 0))
 }

@@ -19,7 +19,7 @@ pub struct Args {
     /// The agent that would call.
     #[arg(long)]
     agent: String,
-    /// The tool, as server__tool.
+    /// The tool, as `server__tool`.
     #[arg(long)]
     tool: String,
     /// The arguments, as a JSON object.
@@ -45,7 +45,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         }
         None => serde_json::json!({ "type": "object" }),
     };
-    let schema = Schema::compile(&schema).map_err(|reason| anyhow::anyhow!("the input schema would be quarantined: {reason}"))?;
+    let schema = Schema::compile(&schema)
+        .map_err(|reason| anyhow::anyhow!("the input schema would be quarantined: {reason}"))?;
     let tool = ToolName::new(&args.tool);
     let mut out = format!("agent {} · tool {tool} · policy {}\n", caller.agent, policy.version);
     for step in policy.allowlist.explain(&caller, &tool) {

@@ -1,7 +1,7 @@
 //! `toolgate stdio -- command…`: one stdio tool server behind toolgate's own standard input and output.
 
-use super::serve::{bare, runtime};
 use super::configured;
+use super::serve::{bare, runtime};
 use crate::app::App;
 use crate::config::{self, Loaded, Server, Transport};
 use crate::downstream::stdio::serve;
@@ -10,10 +10,14 @@ use crate::model::ids::ServerName;
 use crate::model::scope::Scope;
 use crate::model::secret::Secret;
 use crate::policy::live::Live;
+use crate::store::journal::{Error, Journal, Options};
 use crate::telemetry;
 use anyhow::{Context as _, bail};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Places for ledgers without a configuration.
+const PLACES: u32 = 100;
 
 /// What to wrap.
 #[derive(Debug, clap::Args)]
@@ -27,7 +31,7 @@ pub struct Args {
     /// With a configuration: the agent that calls, if it has several.
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Where the ledger is kept.
+    /// Where the ledger is kept; without a configuration the first free of ~/.local/state/toolgate/stdio-1 to -99.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The tool server's command; its environment is toolgate's own.
@@ -41,6 +45,13 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     if let Some(data) = &args.data {
         config.data.clone_from(data);
     }
+    let journal = if args.data.is_none() && args.config.is_none() {
+        let (journal, place) = free_place()?;
+        config.data = place;
+        journal
+    } else {
+        Journal::open(&config.data, Options::default())?
+    };
     let name = chosen(args, &config)?;
     let agent = args.agent.as_deref().unwrap_or(identity::ANONYMOUS);
     let caller = policy.current().identity.of_agent(agent);
@@ -48,7 +59,7 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     runtime()?.block_on(async {
         let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
-        let app = App::start(&config, policy)?;
+        let app = App::start(&config, &policy, journal)?;
         app.door.gate.tools.settled(&name).await;
         let pipes = (tokio::io::stdin(), tokio::io::stdout());
         serve(app.door.clone(), caller, Scope::One(name), pipes).await;
@@ -56,6 +67,23 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
         telemetry.stop().await;
         Ok(0)
     })
+}
+
+/// An agent may launch several servers, each with a toolgate of its own, and no two share a ledger.
+fn free_place() -> anyhow::Result<(Journal, PathBuf)> {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let base =
+        state.or_else(home).context("neither XDG_STATE_HOME nor HOME is set; say where the ledger is with --data")?;
+    let places = (1..PLACES).map(|number| base.join(format!("toolgate/stdio-{number}")));
+    for place in places {
+        std::fs::create_dir_all(base.join("toolgate")).with_context(|| format!("{} cannot be made", base.display()))?;
+        match Journal::open(&place, Options::default()) {
+            Err(Error::Locked { .. }) => {}
+            opened => return Ok((opened?, place)),
+        }
+    }
+    bail!("all places under {} are in use; say where the ledger is with --data", base.display())
 }
 
 fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
@@ -74,11 +102,11 @@ fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
 }
 
 fn chosen(args: &Args, config: &config::Config) -> anyhow::Result<ServerName> {
-    let names: Vec<&ServerName> = config.servers.keys().collect();
-    match (&args.server, names.as_slice()) {
-        (Some(named), names) => match names.iter().find(|name| name.as_str() == named) {
+    let servers: Vec<&ServerName> = config.servers.keys().collect();
+    match (&args.server, servers.as_slice()) {
+        (Some(wanted), servers) => match servers.iter().find(|name| name.as_str() == wanted) {
             Some(name) => Ok((*name).clone()),
-            None => bail!("the configuration has no server `{named}`"),
+            None => bail!("the configuration has no server `{wanted}`"),
         },
         (None, [only]) => Ok((*only).clone()),
         (None, _) => bail!("the configuration has several servers; choose one with --server"),

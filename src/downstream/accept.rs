@@ -55,23 +55,26 @@ where
         };
         let _ = stream.set_nodelay(true);
         let (service, stop) = (service.clone(), stop.clone());
-        tasks::spawn("connection", open.track_future(async move {
-            let _permit = permit;
-            let answer = service_fn(move |request| {
-                let answer = service(request);
-                async move { Ok::<_, Infallible>(answer.await) }
-            });
-            let mut builder = hyper::server::conn::http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD).max_headers(FIELDS);
-            builder.pipeline_flush(false).half_close(false);
-            let connection = builder.serve_connection(TokioIo::new(stream), answer);
-            tokio::pin!(connection);
-            tokio::select! {
-                _ = connection.as_mut() => return,
-                () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
-            }
-            let _ = connection.await;
-        }));
+        tasks::spawn(
+            "connection",
+            open.track_future(async move {
+                let _permit = permit;
+                let answer = service_fn(move |request| {
+                    let answer = service(request);
+                    async move { Ok::<_, Infallible>(answer.await) }
+                });
+                let mut builder = hyper::server::conn::http1::Builder::new();
+                builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD).max_headers(FIELDS);
+                builder.pipeline_flush(false).half_close(false);
+                let connection = builder.serve_connection(TokioIo::new(stream), answer);
+                tokio::pin!(connection);
+                tokio::select! {
+                    _ = connection.as_mut() => return,
+                    () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+                }
+                let _ = connection.await;
+            }),
+        );
     }
     drop(listener);
     open.close();

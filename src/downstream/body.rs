@@ -70,7 +70,7 @@ pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> 
             },
         };
         let (bytes, ended) = match next {
-            None | Some(Outgoing::KeepAlive) => (Bytes::from_static(KEEP_ALIVE), false),
+            None | Some(Outgoing::KeepAlive | Outgoing::Interrupted(_)) => (Bytes::from_static(KEEP_ALIVE), false),
             Some(Outgoing::Message(message)) => (encode(None, &message.encode()), false),
             Some(Outgoing::Last(message)) => (encode(None, &message.encode()), true),
         };

@@ -12,7 +12,8 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
 /// Headers of which a second one would let two readers see two things.
-const SINGLE: &[&str] = &[SESSION, PROTOCOL_VERSION, METHOD, NAME, "content-type", "authorization", "last-event-id", "content-length"];
+const SINGLE: &[&str] =
+    &[SESSION, PROTOCOL_VERSION, METHOD, NAME, "content-type", "authorization", "last-event-id", "content-length"];
 
 /// Refuses what should never have reached us.
 pub(super) fn connection(door: &Door, request: &Request<Incoming>) -> Result<(), Answer> {
@@ -32,7 +33,10 @@ pub(super) fn connection(door: &Door, request: &Request<Incoming>) -> Result<(),
     for origin in headers.get_all(ORIGIN) {
         let ours = origin.to_str().is_ok_and(|origin| is_ours(door, origin));
         if !ours {
-            return refuse(StatusCode::FORBIDDEN, "this Origin is not allowed; add it to `allowed_origins` if it should be");
+            return refuse(
+                StatusCode::FORBIDDEN,
+                "this Origin is not allowed; add it to `allowed_origins` if it should be",
+            );
         }
     }
     for name in SINGLE {
@@ -75,7 +79,8 @@ fn is_json(kind: &str) -> bool {
     let mut parts = kind.split(';');
     let essence = parts.next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("application/json")
-        && parts.all(|part| part.trim().is_empty() || part.trim().to_ascii_lowercase().replace('"', "") == "charset=utf-8")
+        && parts
+            .all(|part| part.trim().is_empty() || part.trim().to_ascii_lowercase().replace('"', "") == "charset=utf-8")
 }
 
 /// Whether the agent takes all these kinds of answers.

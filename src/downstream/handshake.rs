@@ -27,7 +27,12 @@ pub(super) struct Opened {
 
 impl Door {
     /// Opens a session: the servers are asked with the agent's own words, and their answer is the answer.
-    pub(super) async fn initialize(&self, caller: Arc<Caller>, scope: Scope, message: &Message) -> Result<Opened, Message> {
+    pub(super) async fn initialize(
+        &self,
+        caller: Arc<Caller>,
+        scope: Scope,
+        message: &Message,
+    ) -> Result<Opened, Message> {
         let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
         let Some(params) = message.body.clone().filter(|params| params.get("protocolVersion").is_some()) else {
             return refuse(INVALID_PARAMS, "`initialize` needs `params.protocolVersion`");
@@ -57,7 +62,8 @@ impl Door {
             }
         };
         let version = answer.body.as_ref().and_then(|result| result.get("protocolVersion"));
-        let revision = version.and_then(|version| Revision::parse(&version.as_str()?)).unwrap_or(Revision::NEWEST_LEGACY);
+        let revision =
+            version.and_then(|version| Revision::parse(&version.as_str()?)).unwrap_or(Revision::NEWEST_LEGACY);
         let session = self.sessions.open(caller, scope, revision, links);
         self.metrics.sessions(self.sessions.count());
         Ok(Opened { session, answer, unsolicited })
@@ -80,7 +86,9 @@ impl Door {
                     said.extend(answer.body.map(|result| (server.settings.name.to_string(), result)));
                 }
                 Ok(_) => tracing::warn!(server = %server.settings.name, "the tool server refused a session"),
-                Err(fault) => tracing::warn!(server = %server.settings.name, %fault, "the tool server opened no session"),
+                Err(fault) => {
+                    tracing::warn!(server = %server.settings.name, %fault, "the tool server opened no session")
+                }
             }
         }
         let asked = params.get("protocolVersion");
@@ -89,7 +97,7 @@ impl Door {
     }
 
     /// A notification or a response of an agent: each goes to the server it is for, under the server's id.
-    pub(super) async fn from_agent(&self, session: &Session, message: Message) {
+    pub(super) async fn heard(&self, session: &Session, message: Message) {
         if message.kind == Kind::Response {
             match session.links.questions.answer(message) {
                 Some((link, message)) => report(link.notify(message).await),
@@ -99,8 +107,11 @@ impl Door {
         }
         match message.method.as_str() {
             "notifications/cancelled" => session.links.cancel(&message).await,
-            "notifications/initialized" | "notifications/roots/list_changed" | "notifications/progress"
-            | "notifications/tasks/status" | "notifications/elicitation/complete" => {
+            "notifications/initialized"
+            | "notifications/roots/list_changed"
+            | "notifications/progress"
+            | "notifications/tasks/status"
+            | "notifications/elicitation/complete" => {
                 for (_, link) in session.links.open_links().await {
                     report(link.notify(message.clone()).await);
                 }

@@ -121,15 +121,19 @@ impl Door {
                 let refused = Message::error(message.id, INVALID_PARAMS, words, None);
                 super::body::json(StatusCode::BAD_REQUEST, &refused)
             }
-            Kind::Notification if message.method == "tools/call" => {
-                error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "a tools/call needs an `id`; without one nothing is called")
-            }
+            Kind::Notification if message.method == "tools/call" => error(
+                StatusCode::BAD_REQUEST,
+                INVALID_REQUEST,
+                "a tools/call needs an `id`; without one nothing is called",
+            ),
             // This revision defines no notification from agents over HTTP; one that comes is taken and goes nowhere.
             Kind::Notification if says_modern => empty(StatusCode::ACCEPTED),
             Kind::Response if says_modern => {
                 error(StatusCode::BAD_REQUEST, HEADER_MISMATCH, "agents send no responses in 2026-07-28")
             }
-            Kind::Request if headers.get(SESSION).is_none() && named.is_some_and(|named| Revision::parse(named).is_none()) => {
+            Kind::Request
+                if headers.get(SESSION).is_none() && named.is_some_and(|named| Revision::parse(named).is_none()) =>
+            {
                 error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "MCP-Protocol-Version names no revision that is served")
             }
             Kind::Request | Kind::Notification | Kind::Response => self.legacy(caller, scope, headers, message).await,

@@ -38,7 +38,7 @@ impl Door {
         };
         match message.kind {
             Kind::Response | Kind::Notification => {
-                self.from_agent(&session, message).await;
+                self.heard(&session, message).await;
                 empty(StatusCode::ACCEPTED)
             }
             Kind::Request => {
@@ -65,8 +65,13 @@ impl Door {
         let (number, after) = match header(headers, "last-event-id").map(place) {
             None => (STANDALONE, 0),
             Some(Some(place)) => place,
-            Some(None) => return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "Last-Event-ID is not of this session"),
+            Some(None) => {
+                return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "Last-Event-ID is not of this session");
+            }
         };
+        if number != STANDALONE {
+            session.links.returned.notify_waiters();
+        }
         match session.stream(number) {
             Some(stream) => stream.read(after, number == STANDALONE && session.revision >= Revision::V2025_11_25),
             None => error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "Last-Event-ID is not of this session"),
@@ -95,7 +100,11 @@ impl Door {
         })?;
         let named = header(headers, PROTOCOL_VERSION).map(Revision::parse);
         if named.is_some_and(|named| named.is_none_or(|revision| revision.era() == Era::Modern)) {
-            return Err(error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "MCP-Protocol-Version is not one of this session"));
+            return Err(error(
+                StatusCode::BAD_REQUEST,
+                INVALID_REQUEST,
+                "MCP-Protocol-Version is not one of this session",
+            ));
         }
         Ok(session)
     }

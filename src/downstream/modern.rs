@@ -50,8 +50,7 @@ impl Door {
         };
         let traceparent = header(headers, "traceparent").map(str::to_owned);
         let links = Arc::new(self.links.alone());
-        let mut inlet =
-            self.start(Arrived { caller, scope, revision, message, links, session: None, traceparent });
+        let mut inlet = self.start(Arrived { caller, scope, revision, message, links, session: None, traceparent });
         match inlet.recv().await {
             Some(Outgoing::Last(answer)) => {
                 let code = StatusCode::from_u16(status(&answer)).unwrap_or(StatusCode::OK);
@@ -63,7 +62,12 @@ impl Door {
     }
 
     /// What every modern request must carry; the headers only on HTTP.
-    pub(super) fn envelope(&self, scope: &Scope, message: &Message, headers: Option<&HeaderMap>) -> Result<Revision, Message> {
+    pub(super) fn envelope(
+        &self,
+        scope: &Scope,
+        message: &Message,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Revision, Message> {
         let refuse = |code, words: &str| Err(Message::error(None, code, words, None));
         let named = message.meta(VERSION_KEY);
         let Some(named) = named.as_ref().and_then(Text::as_str) else {
@@ -81,7 +85,8 @@ impl Door {
             }
         }
         let served: Vec<Revision> = self.relay.revisions(scope);
-        let revision = Revision::parse(&named).filter(|revision| served.contains(revision) && revision.era() == Era::Modern);
+        let revision =
+            Revision::parse(&named).filter(|revision| served.contains(revision) && revision.era() == Era::Modern);
         if let Some(revision) = revision {
             return Ok(revision);
         }
@@ -97,7 +102,13 @@ impl Door {
     }
 
     /// `Mcp-Param-…` headers mirror the arguments of the tool as the caller sees it; unknown ones say nothing.
-    fn params_agree(&self, caller: &Caller, scope: &Scope, headers: &HeaderMap, message: &Message) -> Result<(), Message> {
+    fn params_agree(
+        &self,
+        caller: &Caller,
+        scope: &Scope,
+        headers: &HeaderMap,
+        message: &Message,
+    ) -> Result<(), Message> {
         if message.method != "tools/call" {
             return Ok(());
         }
@@ -114,7 +125,8 @@ impl Door {
             let (first, second) = (values.next(), values.next());
             if second.is_some() || !param.agrees(first.map(http::HeaderValue::as_bytes), &arguments) {
                 let shown = param.header.strip_prefix(PARAM_PREFIX).unwrap_or_default();
-                let words = format!("header Mcp-Param-{shown} does not mirror `/{}` of the arguments", param.path.join("/"));
+                let words =
+                    format!("header Mcp-Param-{shown} does not mirror `/{}` of the arguments", param.path.join("/"));
                 return Err(Message::error(None, HEADER_MISMATCH, &words, None));
             }
         }

@@ -14,7 +14,7 @@ use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::relay;
 use crate::telemetry::tasks;
-use crate::telemetry::traces::{CallStart, TraceContext, call_span};
+use crate::telemetry::traces::{CallStart, Trace, call_span};
 use crate::upstream::QUEUE;
 use crate::upstream::links::Links;
 use serde_json::{Map, Value};
@@ -68,7 +68,8 @@ impl Door {
     }
 
     fn list(&self, arrived: &Arrived) -> Message {
-        let cursor = arrived.message.body.as_ref().and_then(|params| params.get("cursor")).filter(|cursor| !cursor.is_null());
+        let cursor =
+            arrived.message.body.as_ref().and_then(|params| params.get("cursor")).filter(|cursor| !cursor.is_null());
         let id = arrived.message.id.clone();
         match self.gate.list_tools(&arrived.caller, &arrived.scope, arrived.revision.era(), cursor.as_ref()) {
             Ok(result) => Message::response(id, result, false),
@@ -81,13 +82,19 @@ impl Door {
         let message = &arrived.message;
         let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
         if !message.rest.is_empty() {
-            return refuse(INVALID_REQUEST, "a tools/call has the members jsonrpc, id, method and params, and no others");
+            return refuse(
+                INVALID_REQUEST,
+                "a tools/call has the members jsonrpc, id, method and params, and no others",
+            );
         }
         let Some(params) = message.body.as_ref().and_then(Text::object) else {
             return refuse(INVALID_PARAMS, "a tools/call needs `params`");
         };
         if params.iter().any(|(key, _)| !CALL_FIELDS.contains(&key)) {
-            return refuse(INVALID_PARAMS, &format!("`params` of a tools/call has only the members {}", CALL_FIELDS.join(", ")));
+            return refuse(
+                INVALID_PARAMS,
+                &format!("`params` of a tools/call has only the members {}", CALL_FIELDS.join(", ")),
+            );
         }
         let Some(name) = params.get("name").and_then(Text::as_str) else {
             return refuse(INVALID_PARAMS, "`params.name` must be a string");
@@ -101,7 +108,8 @@ impl Door {
             return refuse(INVALID_PARAMS, "`params._meta` must be an object");
         }
         let (tool, server, own_name) = arrived.scope.tool(&name);
-        let request_id = message.id.as_ref().map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned()).unwrap_or_default();
+        let request_id =
+            message.id.as_ref().map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned()).unwrap_or_default();
         let mut trace = trace(&arrived);
         let known = self.gate.tools.current().find(&tool).is_some();
         let start = CallStart {
@@ -128,8 +136,8 @@ impl Door {
 }
 
 /// The agent's trace: in `_meta`, else in the header (SEP-414).
-fn trace(arrived: &Arrived) -> TraceContext {
+fn trace(arrived: &Arrived) -> Trace {
     let text = |key| arrived.message.meta(key).and_then(|value| value.as_str().map(std::borrow::Cow::into_owned));
     let parent = text("traceparent").or_else(|| arrived.traceparent.clone());
-    TraceContext::of(parent.as_deref(), text("tracestate").as_deref())
+    Trace::of(parent.as_deref(), text("tracestate").as_deref())
 }

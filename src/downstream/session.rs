@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 const SESSIONS: usize = 1_024;
 const OF_ONE_AGENT: usize = 64;
 /// A session that nobody uses ends after this.
-const IDLE: Duration = Duration::from_secs(3_600);
+const IDLE: Duration = Duration::from_hours(1);
 /// Ended streams that can still be read again.
 const STREAMS_KEPT: usize = 64;
 /// The number of the standalone stream.
@@ -69,21 +69,20 @@ impl Session {
             let stream = Stream::new(streams.last);
             streams.by_number.insert(stream.number, stream.clone());
             if streams.by_number.len() > STREAMS_KEPT {
-                let oldest = streams.by_number.values().find(|old| old.number != STANDALONE && old.is_done()).map(|old| old.number);
+                let oldest = streams
+                    .by_number
+                    .values()
+                    .find(|old| old.number != STANDALONE && old.is_done())
+                    .map(|old| old.number);
                 oldest.map(|number| streams.by_number.remove(&number));
             }
             stream
         };
+        stream.take(&first);
         let written = stream.clone();
         tasks::spawn("legacy stream", async move {
-            let mut next = Some(first);
-            while let Some(outgoing) = next {
-                match outgoing {
-                    Outgoing::KeepAlive => written.sign(),
-                    Outgoing::Message(message) => written.write(&message, false),
-                    Outgoing::Last(message) => return written.write(&message, true),
-                }
-                next = rest.recv().await;
+            while let Some(outgoing) = rest.recv().await {
+                written.take(&outgoing);
             }
             written.end();
         });

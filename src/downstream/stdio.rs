@@ -63,6 +63,7 @@ pub async fn serve(
             }
         }
     }
+    desk.door.relay.close();
     desk.door.running.close();
     desk.door.running.wait().await;
     if let Some(session) = desk.session.take() {
@@ -104,7 +105,9 @@ impl Desk {
                 Err(refused) => self.say(&Message { id: message.id, ..refused }).await,
             },
             (Kind::Request, None) if message.method == "initialize" => self.open(message).await,
-            (Kind::Request, Some(_)) if message.method == "initialize" => self.say(&refuse("already initialized")).await,
+            (Kind::Request, Some(_)) if message.method == "initialize" => {
+                self.say(&refuse("already initialized")).await
+            }
             (Kind::Request, Some(session)) => self.start(arrived(session, message, None)),
             (Kind::Request, None) => self.say(&refuse("begin with `initialize`, or send 2026-07-28 `_meta`")).await,
             (Kind::Notification, _) if message.method == "tools/call" => {
@@ -113,7 +116,7 @@ impl Desk {
             (Kind::Notification, None) if message.method == "notifications/cancelled" => {
                 self.door.links.cancel(&message).await;
             }
-            (Kind::Notification | Kind::Response, Some(session)) => self.door.from_agent(session, message).await,
+            (Kind::Notification | Kind::Response, Some(session)) => self.door.heard(session, message).await,
             (Kind::Notification | Kind::Response, None) => {}
         }
     }
@@ -138,7 +141,7 @@ impl Desk {
         tasks::spawn("stdio answer", async move {
             while let Some(outgoing) = inlet.recv().await {
                 let (message, last) = match outgoing {
-                    Outgoing::KeepAlive => continue,
+                    Outgoing::KeepAlive | Outgoing::Interrupted(_) => continue,
                     Outgoing::Message(message) => (message, false),
                     Outgoing::Last(message) => (message, true),
                 };

@@ -4,6 +4,7 @@
 use super::body::{Answer, BETWEEN_SIGNS, events};
 use crate::mcp::message::Message;
 use crate::mcp::sse::{KEEP_ALIVE, encode};
+use crate::outlet::Outgoing;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -27,6 +28,9 @@ struct Written {
     bytes: usize,
     last: u64,
     done: bool,
+    /// The reader is to come back later.
+    interrupted: bool,
+    retry_ms: Option<u64>,
     /// Rises when a newer reader takes the stream over.
     reader: u64,
     /// Comments of the server so far. They have no id and are not kept.
@@ -43,6 +47,22 @@ struct Place {
 impl Stream {
     pub(super) fn new(number: u64) -> Arc<Self> {
         Arc::new(Self { number, written: Mutex::default(), more: Notify::new() })
+    }
+
+    /// Writes what a request's way back brings.
+    pub(super) fn take(&self, outgoing: &Outgoing) {
+        match outgoing {
+            Outgoing::KeepAlive => self.sign(),
+            Outgoing::Message(message) => self.write(message, false),
+            Outgoing::Last(message) => self.write(message, true),
+            Outgoing::Interrupted(retry_ms) => {
+                let mut written = self.written.lock();
+                written.interrupted = true;
+                written.retry_ms = Some(*retry_ms);
+                drop(written);
+                self.more.notify_waiters();
+            }
+        }
     }
 
     /// Writes a message; the last one ends the stream.
@@ -82,14 +102,16 @@ impl Stream {
 
     /// Reads from after event `after`; a newer reader ends an older one, so each message goes to one.
     pub(super) fn read(self: &Arc<Self>, after: u64, prime: bool) -> Answer {
-        let (reader, signs) = {
+        let (reader, signs, retry_ms) = {
             let mut written = self.written.lock();
             written.reader += 1;
+            written.interrupted &= prime;
             // The first reader also gets a sign that came before it could read.
-            (written.reader, if written.reader == 1 { 0 } else { written.signs })
+            (written.reader, if written.reader == 1 { 0 } else { written.signs }, written.retry_ms)
         };
         self.more.notify_waiters();
-        let first = prime.then(|| Bytes::from(format!("id: {}-{after}\ndata:\n\n", self.number)));
+        let retry = retry_ms.map(|retry_ms| format!("retry: {retry_ms}\n")).unwrap_or_default();
+        let first = prime.then(|| Bytes::from(format!("id: {}-{after}\n{retry}data:\n\n", self.number)));
         let state = (self.clone(), Place { after, reader, signs }, first);
         events(futures_util::stream::unfold(state, |(stream, mut place, first)| async move {
             let bytes = match first {
@@ -118,7 +140,7 @@ impl Stream {
                     place.signs = written.signs;
                     return Some(Bytes::from_static(KEEP_ALIVE));
                 }
-                if written.done {
+                if written.done || written.interrupted {
                     return None;
                 }
             }

@@ -6,6 +6,7 @@ use super::record;
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
+use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::mcp::answer::{Decision, refused, with_decision};
@@ -55,7 +56,9 @@ impl Gate {
         let id = call.message.id.clone();
         let answer = match &ending {
             Ok(reply) if reply.is_error => reply.clone(),
-            Ok(reply) => Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() },
+            Ok(reply) => {
+                Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() }
+            }
             Err(refusal) => refused(None, call.era, &decision, refusal),
         };
         let _ = call.outlet.send(Outgoing::Last(Message { id, ..answer })).await;
@@ -70,7 +73,8 @@ async fn guarded(
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let tool = trail.check(Stage::Visible, tool.ok_or(Refusal::ToolNotAllowlisted))?;
-    let admitted = trail.check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
+    let admitted = trail
+        .check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
     let ruled = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
         (Ok(ruled), _) => ruled,
         (Err(refusal), Some(observed)) => trail.overrule(refusal, observed),
@@ -82,7 +86,9 @@ async fn guarded(
     // Steps 12 and 13, durable intent and secrets, come between them and the dispatch.
 
     taken.slot = Some(gate.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)?);
-    let reply = dispatch(call, tool, side_effect, ruled).await;
+    // What a contract says changes something is finished even when the agent hangs up (SEMANTICS §4).
+    let detached = side_effect && policy.mode == Mode::Enforce;
+    let reply = dispatch(call, tool, detached, ruled).await;
     trail.answered(side_effect, reply)
 }
 

@@ -13,8 +13,8 @@ use crate::upstream::pump::{Passage, Passed};
 /// Our own keys never travel upstream unless toolgate itself put them there.
 const OURS: &str = "dev.toolgate/";
 
-/// Sends the call once. `_ruled` is the proof that every guard before has passed it.
-pub async fn dispatch(call: &Call, tool: &Tool, side_effect: bool, _ruled: Ruled) -> Result<Message, Broken> {
+/// Sends the call once; a detached one is finished even when the agent goes away. `_ruled` is the proof that every guard before has passed it.
+pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -> Result<Message, Broken> {
     let settings = &tool.server.settings;
     // Until eras are bridged, the agent's is the server's.
     let params = match call.era {
@@ -25,8 +25,8 @@ pub async fn dispatch(call: &Call, tool: &Tool, side_effect: bool, _ruled: Ruled
     let cancelled = waiting.as_ref().map(|waiting| waiting.cancelled.clone());
     let passage = Passage {
         outlet: &call.outlet,
-        questions: call.links.legacy_questions(),
-        stop_when_gone: !side_effect,
+        links: &call.links,
+        stop_when_gone: !detached,
         cancelled: cancelled.as_ref(),
         subscription: None,
     };
@@ -90,7 +90,8 @@ fn outbound(call: &Call, tool: &Tool) -> Message {
 
 fn without_ours(meta: &Text) -> Text {
     let Some(mut members) = meta.object() else { return meta.clone() };
-    let ours: Vec<String> = members.iter().map(|(key, _)| key).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect();
+    let ours: Vec<String> =
+        members.iter().map(|(key, _)| key).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect();
     if ours.is_empty() {
         return meta.clone();
     }

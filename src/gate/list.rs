@@ -42,7 +42,13 @@ struct Key {
 
 impl Gate {
     /// The result of `tools/list` for this caller.
-    pub fn list_tools(&self, caller: &Caller, scope: &Scope, era: Era, cursor: Option<&Text>) -> Result<Text, NoSuchPage> {
+    pub fn list_tools(
+        &self,
+        caller: &Caller,
+        scope: &Scope,
+        era: Era,
+        cursor: Option<&Text>,
+    ) -> Result<Text, NoSuchPage> {
         let (policy, tools) = (self.policy.current(), self.tools.current().clone());
         let offset = match cursor {
             None => 0,
@@ -82,7 +88,8 @@ fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
 }
 
 fn page(policy: &Policy, tools: &Tools, caller: &Caller, (scope, era, offset): (&Scope, Era, usize)) -> Option<Text> {
-    let visible = tools.all.iter().filter(|tool| scope.holds(&tool.server.settings.name) && is_visible(policy, caller, tool));
+    let visible =
+        tools.all.iter().filter(|tool| scope.holds(&tool.server.settings.name) && is_visible(policy, caller, tool));
     let visible: Vec<_> = visible.collect();
     if offset > 0 && offset >= visible.len() {
         return None;

@@ -99,7 +99,10 @@ fn entry(
         decided_by: refusal.and_then(|refusal| decided_by(policy, call, refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
-        is_error: answered.map(|result| result.get("isError").is_some_and(|flag| flag.is_true()) || ending.as_ref().is_ok_and(|reply| reply.is_error)),
+        is_error: answered.map(|result| {
+            result.get("isError").is_some_and(|flag| flag.is_true())
+                || ending.as_ref().is_ok_and(|reply| reply.is_error)
+        }),
         result_bytes: answered.map(|result| result.as_bytes().len() as u64),
         result_hash: answered.map(|result| hash(result.as_bytes())),
         latency_ms: milliseconds(latency),
@@ -111,19 +114,18 @@ fn entry(
 
 /// Layer and pattern, or rule; for operators only.
 fn decided_by(policy: &Policy, call: &Call, refusal: &Refusal) -> Option<String> {
-    match refusal {
-        Refusal::ToolNotAllowlisted => {
-            let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
-            let step = steps.into_iter().find(|step| step.verdict.refuses());
-            Some(step.map_or_else(|| "no server offers the tool".to_owned(), |step| step.to_string()))
-        }
-        _ => refusal.contract_code().map(|code| format!("rule {code}")),
+    if *refusal != Refusal::ToolNotAllowlisted {
+        return refusal.contract_code().map(|code| format!("rule {code}"));
     }
+    let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
+    let step = steps.into_iter().find(|step| step.verdict.refuses());
+    Some(step.map_or_else(|| "no server offers the tool".to_owned(), |step| step.to_string()))
 }
 
 /// SHA-256 over the RFC 8785 form, so that key order and white space don't matter (003-70).
 pub fn params_hash(arguments: &Value) -> String {
-    serde_json_canonicalizer::to_vec(arguments).map_or_else(|_| hash(arguments.to_string().as_bytes()), |text| hash(&text))
+    serde_json_canonicalizer::to_vec(arguments)
+        .map_or_else(|_| hash(arguments.to_string().as_bytes()), |text| hash(&text))
 }
 
 fn audited(names: &[String], arguments: &Value) -> Map<String, Value> {

@@ -63,7 +63,11 @@ pub struct Toolbox {
 
 impl Default for Toolbox {
     fn default() -> Self {
-        Self { current: ArcSwap::from_pointee(Tools::default()), changed: watch::channel(0).0, gathered: watch::channel(0).0 }
+        Self {
+            current: ArcSwap::from_pointee(Tools::default()),
+            changed: watch::channel(0).0,
+            gathered: watch::channel(0).0,
+        }
     }
 }
 
@@ -93,12 +97,10 @@ impl Toolbox {
             let gathered = tokio::task::spawn_blocking(move || gather(&from, &old)).await;
             if let Ok(tools) = gathered {
                 count(&tools, &servers, &metrics);
-                let differs = !same(&tools, &self.current.load());
                 self.current.store(Arc::new(tools));
                 self.gathered.send_modify(|version| *version += 1);
-                if differs {
-                    self.changed.send_modify(|version| *version += 1);
-                }
+                // A server that says so has changed tools, even if none of their definitions differs.
+                self.changed.send_modify(|version| *version += 1);
             }
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
@@ -128,11 +130,6 @@ fn count(tools: &Tools, servers: &Servers, metrics: &Metrics) {
     }
 }
 
-fn same(new: &Tools, old: &Tools) -> bool {
-    let key = |tool: &Arc<Tool>| (tool.name.clone(), tool.hash.clone());
-    new.all.len() == old.all.len() && new.all.iter().map(key).eq(old.all.iter().map(key))
-}
-
 fn gather(servers: &Servers, old: &Tools) -> Tools {
     let mut tools = Tools { version: old.version + 1, ..Tools::default() };
     for server in servers.all() {
@@ -143,7 +140,11 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
         let Some(up) = server.up() else { continue };
         for (name, reason, words) in &up.catalog.quarantined {
             let shown: String = name.chars().take(64).collect();
-            tools.quarantined.push((server.settings.name.clone(), *reason, format!("`{}`: {words}", shown.escape_debug())));
+            tools.quarantined.push((
+                server.settings.name.clone(),
+                *reason,
+                format!("`{}`: {words}", shown.escape_debug()),
+            ));
         }
         for definition in &up.catalog.tools {
             let name = ToolName::of(&server.settings.name, &definition.name);
@@ -154,7 +155,11 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
                 }
                 Err((reason, words)) => {
                     tracing::warn!(tool = %name, reason, words, "tool is quarantined: it is neither listed nor called");
-                    tools.quarantined.push((server.settings.name.clone(), reason, format!("`{}`: {words}", definition.name)));
+                    tools.quarantined.push((
+                        server.settings.name.clone(),
+                        reason,
+                        format!("`{}`: {words}", definition.name),
+                    ));
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::Section;
 use super::evidence::Checked;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::Refusal;
-use crate::schema::{Schema, Violation};
+use crate::schema::Schema;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -53,7 +53,7 @@ impl Rule {
     /// Judges `arguments` by the server's schema, then by the contract's.
     pub fn check(&self, server: &Schema, arguments: &Value) -> Result<Checked, Refusal> {
         for schema in std::iter::once(server).chain(&self.overlay) {
-            schema.accepts(arguments).map_err(refusal)?;
+            schema.accepts(arguments).map_err(Refusal::from)?;
         }
         Ok(Checked::mint())
     }
@@ -64,11 +64,6 @@ impl Rule {
             overlay::compare(overlay.source(), server, problems);
         }
     }
-}
-
-/// The refusal of a violation.
-pub(super) fn refusal(violation: Violation) -> Refusal {
-    Refusal::SchemaInvalid { pointer: violation.pointer, expected: violation.expected }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! false, refuses like one that is true: what could not be judged is not sent.
 
 use super::Section;
-use super::arguments::refusal;
 use super::evidence::{Permit, Ruled};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
@@ -109,7 +108,7 @@ impl Rule {
         if self.lines.is_empty() {
             return Ok(Ruled::mint(permit));
         }
-        self.names.judge(arguments).map_err(refusal)?;
+        self.names.judge(arguments).map_err(Refusal::from)?;
         let context = self.context(caller, arguments)?;
         for line in &self.lines {
             if !matches!(context.resolve(&line.when), Ok(cel::Value::Bool(false))) {

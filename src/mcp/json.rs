@@ -60,6 +60,7 @@ impl std::fmt::Debug for Text {
 
 impl Text {
     /// Reads `bytes` strictly, as one JSON value.
+    #[expect(clippy::needless_pass_by_value, reason = "the text keeps them: who needs them too says so with a clone")]
     pub fn read(bytes: Bytes, limits: &Limits) -> Result<Self, Malformed> {
         let range = scan::scan(&bytes, limits)?;
         Ok(Self(bytes.slice(range)))
@@ -98,7 +99,7 @@ impl Text {
         self.0.clone()
     }
 
-    /// The tree. Safe because duplicate keys, depth and serde_json's private keys were refused on reading.
+    /// The tree. Safe because duplicate keys, depth and `serde_json`'s private keys were refused on reading.
     pub fn value(&self) -> Value {
         #[expect(clippy::disallowed_methods, reason = "this is the one place: the text was read strictly")]
         serde_json::from_slice(&self.0).unwrap_or(Value::Null)

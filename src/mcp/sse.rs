@@ -95,9 +95,8 @@ impl Framer {
 
 fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at)? {
-        b'\n' => Some(1),
         b'\r' if bytes.get(at + 1) == Some(&b'\n') => Some(2),
-        b'\r' => Some(1),
+        b'\n' | b'\r' => Some(1),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Every "no" an agent can read. Codes are stable, snake_case, and listed in the README; a test compares.
+//! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in the README; a test compares.
 
 use std::sync::Arc;
 
@@ -175,7 +175,9 @@ impl Refusal {
     /// Whether and how to try again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::UpstreamUnavailable | Self::UpstreamFailed | Self::Cancelled | Self::StoreUnavailable => Retry::SameKey,
+            Self::UpstreamUnavailable | Self::UpstreamFailed | Self::Cancelled | Self::StoreUnavailable => {
+                Retry::SameKey
+            }
             Self::Overloaded => Retry::AfterMs(1000),
             Self::ToolNotAllowlisted
             | Self::SchemaInvalid { .. }

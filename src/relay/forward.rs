@@ -10,11 +10,16 @@ use std::time::Duration;
 
 /// Requests that wait for something to happen have no deadline of ours.
 const PATIENT: &[&str] = &["tasks/result", "subscriptions/listen"];
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+const FOREVER: Duration = Duration::from_hours(365 * 24);
 
 impl Relay {
     /// Sends `message` to `server` and carries everything back; the answer is returned under the server's id.
-    pub(super) async fn forward(&self, request: &Request, server: &ServerName, message: Message) -> Result<Message, Failed> {
+    pub(super) async fn forward(
+        &self,
+        request: &Request,
+        server: &ServerName,
+        message: Message,
+    ) -> Result<Message, Failed> {
         let waiting = request.message.id.as_ref().map(|id| request.links.wait(id));
         let Some(waiting) = waiting.flatten() else {
             let words = "another request of this id waits, or too many requests do".to_owned();
@@ -24,7 +29,7 @@ impl Relay {
         let timeout = self.servers.get(server.as_str()).map_or(FOREVER, |server| server.settings.timeout);
         let passage = Passage {
             outlet: &request.outlet,
-            questions: request.links.legacy_questions(),
+            links: &request.links,
             stop_when_gone: true,
             cancelled: Some(&waiting.cancelled),
             subscription: None,

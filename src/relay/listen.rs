@@ -38,6 +38,7 @@ impl Relay {
         loop {
             tokio::select! {
                 () = request.outlet.closed() => break,
+                () = self.closing.cancelled() => return Ok(ended(request)),
                 changed = tools_changed.changed(), if tools => {
                     let note = Message::notification("notifications/tools/list_changed", None);
                     if changed.is_err() || request.outlet.send(Outgoing::Message(labelled(note, request))).await.is_err() {
@@ -46,7 +47,7 @@ impl Relay {
                 }
                 Some((feed, inbound)) = next.next(), if !next.is_empty() => {
                     let outgoing = match inbound {
-                        Some(Inbound::KeepAlive) => Outgoing::KeepAlive,
+                        Some(Inbound::KeepAlive | Inbound::Interrupted(_)) => Outgoing::KeepAlive,
                         Some(Inbound::Message(message)) if message.kind == Kind::Notification => {
                             next.push(step(feed));
                             match message.method.as_str() {
@@ -67,7 +68,12 @@ impl Relay {
     }
 
     /// Listens at every server for what toolgate cannot say itself; returns what the servers will tell.
-    async fn feeds(&self, request: &Request, mut params: Object, wanted: &Object) -> Result<(Vec<Feed>, Object), Failed> {
+    async fn feeds(
+        &self,
+        request: &Request,
+        mut params: Object,
+        wanted: &Object,
+    ) -> Result<(Vec<Feed>, Object), Failed> {
         let mut feeds = Vec::new();
         let mut honoured = Object::new();
         if wanted.is_empty() {
@@ -149,6 +155,7 @@ fn ended(request: &Request) -> Message {
 fn error_of(answer: &Message) -> (i64, String) {
     let error = answer.body.as_ref();
     let code = error.and_then(|error| error.get("code")).and_then(|code| code.value().as_i64());
-    let words = error.and_then(|error| error.get("message")).and_then(|words| words.as_str().map(std::borrow::Cow::into_owned));
+    let words =
+        error.and_then(|error| error.get("message")).and_then(|words| words.as_str().map(std::borrow::Cow::into_owned));
     (code.unwrap_or(crate::mcp::answer::INTERNAL), words.unwrap_or_default())
 }

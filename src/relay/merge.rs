@@ -61,7 +61,8 @@ impl Relay {
     /// One page of one server, with names as they are here and a cursor that says which server and page come next.
     async fn joined(&self, request: &Request, capability: &str, key: &str) -> Result<Message, Failed> {
         let mut params = request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
-        let servers: Vec<ServerName> = self.reached(&Scope::All).iter().map(|server| server.settings.name.clone()).collect();
+        let servers: Vec<ServerName> =
+            self.reached(&Scope::All).iter().map(|server| server.settings.name.clone()).collect();
         let servers: Vec<ServerName> = servers.into_iter().filter(|name| self.has(name, capability)).collect();
         let (at, cursor) = match params.remove("cursor") {
             Some(cursor) => place(&cursor, &servers).ok_or_else(no_such_page)?,
@@ -76,7 +77,7 @@ impl Relay {
         let Some(mut result) = answer.body.as_ref().filter(|_| !answer.is_error).and_then(Text::object) else {
             return Ok(answer);
         };
-        if let (true, Some(entries)) = (key == "prompts", result.get(key).and_then(|list| list.elements())) {
+        if let (true, Some(entries)) = (key == "prompts", result.get(key).and_then(Text::elements)) {
             result.set(key, renamed(server, &entries));
         }
         let next = result.remove("nextCursor").and_then(|next| next.as_str().map(std::borrow::Cow::into_owned));
@@ -91,7 +92,8 @@ impl Relay {
         let name = name.and_then(|name| name.as_str().map(std::borrow::Cow::into_owned)).unwrap_or_default();
         let (_, server, own) = Scope::All.tool(&name);
         let known = server.filter(|server| self.servers.get(server.as_str()).is_some());
-        let server = known.ok_or_else(|| Failed::Answer(INVALID_PARAMS, "there is no prompt of this name".to_owned()))?;
+        let server =
+            known.ok_or_else(|| Failed::Answer(INVALID_PARAMS, "there is no prompt of this name".to_owned()))?;
         Ok((server, Text::string(&own)))
     }
 
@@ -115,7 +117,10 @@ impl Relay {
                 ("resources/templates/list", "resourceTemplates", "uriTemplate"),
             ] {
                 let entries = self.entries(request, name, method, list).await;
-                if entries.iter().any(|entry| entry.get(key).is_some_and(|known| matches(&known.as_str().unwrap_or_default(), &uri))) {
+                if entries
+                    .iter()
+                    .any(|entry| entry.get(key).is_some_and(|known| matches(&known.as_str().unwrap_or_default(), &uri)))
+                {
                     return Ok(name.clone());
                 }
             }
@@ -130,19 +135,17 @@ impl Relay {
             params.set("_meta", meta);
         }
         let Ok(link) = request.links.link(name).await else { return Vec::new() };
-        let asked = tokio::time::timeout(std::time::Duration::from_secs(10), link.ask(method, Some(params.text()))).await;
+        let asked =
+            tokio::time::timeout(std::time::Duration::from_secs(10), link.ask(method, Some(params.text()))).await;
         let answer = asked.ok().and_then(Result::ok).filter(|answer| answer.kind == Kind::Response && !answer.is_error);
         answer.and_then(|answer| answer.body?.get(list)?.elements()).unwrap_or_default()
     }
 
     fn only(&self, _: &Request) -> Result<ServerName, Failed> {
-        match self.reached(&Scope::All).as_slice() {
-            [only] => Ok(only.settings.name.clone()),
-            _ => {
-                let words = "this method names no server; send it to /mcp/{server}".to_owned();
-                Err(Failed::Answer(INVALID_PARAMS, words))
-            }
+        if let [only] = self.reached(&Scope::All).as_slice() {
+            return Ok(only.settings.name.clone());
         }
+        Err(Failed::Answer(INVALID_PARAMS, "this method names no server; send it to /mcp/{server}".to_owned()))
     }
 }
 
@@ -154,7 +157,8 @@ fn with(message: &Message, mut params: Object, key: &str, value: Text) -> Messag
 fn renamed(server: &ServerName, entries: &[Text]) -> Text {
     let entries = entries.iter().map(|entry| {
         let mut entry = entry.object().unwrap_or_default();
-        let name = entry.get("name").and_then(|name| name.as_str().map(std::borrow::Cow::into_owned)).unwrap_or_default();
+        let name =
+            entry.get("name").and_then(|name| name.as_str().map(std::borrow::Cow::into_owned)).unwrap_or_default();
         entry.set("name", Text::string(&Scope::All.name(server, &name)));
         entry.text()
     });

@@ -4,6 +4,7 @@ use super::explain;
 use super::names::Names;
 use super::pattern::{self, Matches, Patterns};
 use super::preflight::{self, Dialect, Quarantine};
+use crate::model::refusal::Refusal;
 use jsonschema::{Draft, Keyword, Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -26,6 +27,12 @@ pub struct Violation {
     pub pointer: String,
     /// What would have been right, in words that follow "expected".
     pub expected: String,
+}
+
+impl From<Violation> for Refusal {
+    fn from(violation: Violation) -> Self {
+        Self::SchemaInvalid { pointer: violation.pointer, expected: violation.expected }
+    }
 }
 
 /// Whether `format` decides or only describes.

@@ -23,14 +23,14 @@ const STATE_BYTES: usize = 512;
 
 /// Where a message stands in a trace.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TraceContext {
-    trace: TraceId,
+pub struct Trace {
+    id: TraceId,
     parent: Option<(SpanId, TraceFlags)>,
     state: TraceState,
 }
 
-impl TraceContext {
-    /// The context that a message carries, or a new trace when it carries none or a malformed one (003-80).
+impl Trace {
+    /// The trace that a message carries, or a new trace when it carries none or a malformed one (003-80).
     pub fn of(traceparent: Option<&str>, tracestate: Option<&str>) -> Self {
         let Some(mut context) = traceparent.and_then(Self::parse) else { return Self::new() };
         if let Some(state) = tracestate.filter(|state| state.len() <= STATE_BYTES) {
@@ -41,8 +41,8 @@ impl TraceContext {
 
     /// A new trace.
     pub fn new() -> Self {
-        let trace = TraceId::from_hex(&ids::unguessable()).unwrap_or(TraceId::INVALID);
-        Self { trace, parent: None, state: TraceState::default() }
+        let id = TraceId::from_hex(&ids::unguessable()).unwrap_or(TraceId::INVALID);
+        Self { id, parent: None, state: TraceState::default() }
     }
 
     /// Reads a `traceparent` as W3C Trace Context §3.2 has it: lower-case hex, no zero ids, exact length for version 00.
@@ -57,38 +57,38 @@ impl TraceContext {
         if !dashes || version == 0xff || !longer_is_fine {
             return None;
         }
-        let trace = TraceId::from(hex(3, 35)?);
+        let id = TraceId::from(hex(3, 35)?);
         let parent = SpanId::from(u64::try_from(hex(36, 52)?).ok()?);
         let flags = TraceFlags::new(u8::try_from(hex(53, 55)?).ok()? & 1);
-        let valid = trace != TraceId::INVALID && parent != SpanId::INVALID;
-        valid.then(|| Self { trace, parent: Some((parent, flags)), state: TraceState::default() })
+        let valid = id != TraceId::INVALID && parent != SpanId::INVALID;
+        valid.then(|| Self { id, parent: Some((parent, flags)), state: TraceState::default() })
     }
 
     /// The trace id in 32 hex digits, as the ledger keeps it (003-80).
     pub fn trace_id(&self) -> String {
-        self.trace.to_string()
+        self.id.to_string()
     }
 
-    /// Makes the agent's span the parent of `span`. Without one, `span` starts a trace, whose id this context takes over, so
+    /// Makes the agent's span the parent of `span`. Without one, `span` starts a trace, whose id this one takes over, so
     /// that the ledger and the collector name the same trace. Does nothing while no collector is set.
     fn adopt(&mut self, span: &Span) {
         if span.is_disabled() {
             return;
         }
         if let Some((parent, flags)) = self.parent {
-            let remote = SpanContext::new(self.trace, parent, flags, true, self.state.clone());
+            let remote = SpanContext::new(self.id, parent, flags, true, self.state.clone());
             // It fails only for a span that has started, and this one is new.
             let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote));
             return;
         }
         let started = span.context().span().span_context().clone();
         if started.is_valid() {
-            self.trace = started.trace_id();
+            self.id = started.trace_id();
         }
     }
 }
 
-impl Default for TraceContext {
+impl Default for Trace {
     fn default() -> Self {
         Self::new()
     }
@@ -116,7 +116,7 @@ pub struct CallStart<'a> {
 
 /// The span of one `tools/call`, named and attributed as the OpenTelemetry conventions for MCP say (kind: server). Disabled,
 /// and free, while no collector is set.
-pub fn call_span(call: &CallStart<'_>, trace: &mut TraceContext) -> Span {
+pub fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
     let span = info_span!(
         target: SPANS,
         "tools/call",

@@ -40,7 +40,9 @@ impl Catalog {
             if bytes > BYTES || catalog.tools.len() + tools.len() > TOOLS {
                 return Err(Fault::unsent(format!("the tool server lists more than {TOOLS} tools or {BYTES} bytes")));
             }
-            tools.iter().for_each(|tool| catalog.add(tool));
+            for tool in &tools {
+                catalog.add(tool);
+            }
             if page == 0 {
                 catalog.rest = rest_of(&result);
             }

@@ -48,7 +48,7 @@ pub fn connections() -> Result<Connections, Fault> {
         .map_err(|error| Fault::unsent(format!("TLS cannot be set up: {error}")))?;
     let connector = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector);
     let mut client = Client::builder(TokioExecutor::new());
-    client.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(Duration::from_secs(60));
+    client.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(Duration::from_mins(1));
     Ok(client.build(connector))
 }
 
@@ -98,7 +98,9 @@ impl Endpoint {
         for (name, value) in &wire.params {
             let name = HeaderName::from_bytes(name.as_bytes());
             let value = HeaderValue::from_str(value);
-            let (Ok(name), Ok(value)) = (name, value) else { return Err(Fault::unsent("an argument cannot travel as a header")) };
+            let (Ok(name), Ok(value)) = (name, value) else {
+                return Err(Fault::unsent("an argument cannot travel as a header"));
+            };
             headers.insert(name, value);
         }
         Ok(request)
@@ -167,6 +169,7 @@ pub struct HttpExchange {
 enum Source {
     Json(Incoming),
     Events(Incoming, Framer),
+    Interrupted,
     Done,
 }
 
@@ -194,6 +197,7 @@ impl HttpExchange {
             match std::mem::replace(&mut self.source, Source::Done) {
                 Source::Done => return Ok(None),
                 Source::Json(body) => return self.whole(body).await.map(Some),
+                Source::Interrupted => self.resume().await?,
                 Source::Events(body, framer) => {
                     if let Some(inbound) = self.event(body, framer).await? {
                         return Ok(Some(inbound));
@@ -205,13 +209,17 @@ impl HttpExchange {
 
     async fn whole(&mut self, body: Incoming) -> Result<Inbound, Fault> {
         let body = Limited::new(body, FROM_SERVER.bytes).collect().await;
-        let body = body.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
+        let body =
+            body.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
         let message = read(body.to_bytes())?;
         self.own(message)
     }
 
     fn own(&self, message: Message) -> Result<Inbound, Fault> {
-        if message.kind == Kind::Response && message.id.as_ref() != Some(&self.id) && !(message.is_error && message.id.is_none()) {
+        if message.kind == Kind::Response
+            && message.id.as_ref() != Some(&self.id)
+            && !(message.is_error && message.id.is_none())
+        {
             return Err(Fault::after_sending("the tool server answered with another request's id"));
         }
         Ok(Inbound::Message(message))
@@ -247,7 +255,7 @@ impl HttpExchange {
                         }
                         self.source = Source::Events(body, framer);
                     }
-                    Some(Err(_)) | None => self.resume().await?,
+                    Some(Err(_)) | None => return self.interrupted().map(Some),
                 }
                 Ok(None)
             }
@@ -255,13 +263,19 @@ impl HttpExchange {
     }
 
     /// A legacy server may close the stream and be asked again; a modern stream that breaks is lost (PROTOCOL §3.1).
-    async fn resume(&mut self) -> Result<(), Fault> {
+    fn interrupted(&mut self) -> Result<Inbound, Fault> {
         let legacy = self.wire.revision.is_some_and(|revision| revision.era() == Era::Legacy);
-        let Some(after) = self.last_event.clone().filter(|_| legacy && self.resumptions < RESUMPTIONS) else {
+        if !legacy || self.last_event.is_none() || self.resumptions >= RESUMPTIONS {
             return Err(Fault::after_sending("the event stream ended without an answer"));
-        };
+        }
+        self.source = Source::Interrupted;
+        Ok(Inbound::Interrupted(self.retry_ms))
+    }
+
+    /// Whoever reads has waited as long as the server asked for.
+    async fn resume(&mut self) -> Result<(), Fault> {
+        let after = self.last_event.clone().unwrap_or_default();
         self.resumptions += 1;
-        tokio::time::sleep(Duration::from_millis(self.retry_ms)).await;
         let response = self.endpoint.get(&self.wire, Some(&after)).await;
         self.source = Source::of(response.map_err(|fault| Fault::after_sending(fault.what))?)?;
         Ok(())
@@ -278,7 +292,9 @@ impl Source {
         }
         match (status, kind.as_str()) {
             (StatusCode::OK, "text/event-stream") => Ok(Self::Events(response.into_body(), Framer::default())),
-            (status, "application/json") if status == StatusCode::OK || status.is_client_error() || status.is_server_error() => {
+            (status, "application/json")
+                if status == StatusCode::OK || status.is_client_error() || status.is_server_error() =>
+            {
                 Ok(Self::Json(response.into_body()))
             }
             (status, _) => Err(of_status(status)),
@@ -290,9 +306,10 @@ impl Source {
 fn of_status(status: StatusCode) -> Fault {
     let what = format!("the tool server answered with HTTP {status}");
     let fault = match status {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND => {
-            Fault::unsent(what)
-        }
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::UNAUTHORIZED
+        | StatusCode::NOT_FOUND => Fault::unsent(what),
         _ => Fault::after_sending(what),
     };
     Fault { status: Some(status.as_u16()), ..fault }
@@ -302,5 +319,6 @@ fn of_status(status: StatusCode) -> Fault {
 pub fn read(bytes: Bytes) -> Result<Message, Fault> {
     let text = Text::read(bytes, &FROM_SERVER)
         .map_err(|malformed| Fault::after_sending(format!("the tool server sent unreadable JSON: {malformed}")))?;
-    Message::parse(&text).map_err(|reason| Fault::after_sending(format!("the tool server sent no JSON-RPC message: {reason}")))
+    Message::parse(&text)
+        .map_err(|reason| Fault::after_sending(format!("the tool server sent no JSON-RPC message: {reason}")))
 }

@@ -33,7 +33,7 @@ pub struct Link {
 }
 
 enum Carrier {
-    Http { endpoint: Endpoint, session: Option<HeaderValue> },
+    Http { endpoint: Box<Endpoint>, session: Option<HeaderValue> },
     Child { conversation: Arc<Conversation>, process: tokio::sync::Mutex<Option<Process>> },
 }
 
@@ -52,7 +52,7 @@ enum Source {
 impl Link {
     /// A modern link over HTTP.
     pub fn http(endpoint: Endpoint, revision: Revision) -> Self {
-        Self::new(Carrier::Http { endpoint, session: None }, revision)
+        Self::new(Carrier::Http { endpoint: Box::new(endpoint), session: None }, revision)
     }
 
     /// A link to a child process.
@@ -78,7 +78,7 @@ impl Link {
             }
         };
         let revision = negotiated(&answer)?;
-        let link = Self::new(Carrier::Http { endpoint, session }, revision);
+        let link = Self::new(Carrier::Http { endpoint: Box::new(endpoint), session }, revision);
         link.next.store(2, Ordering::Relaxed);
         Ok((link, answer))
     }
@@ -119,6 +119,7 @@ impl Link {
         loop {
             match exchange.next().await? {
                 Some(Inbound::Message(message)) if message.kind == Kind::Response => return Ok(message),
+                Some(Inbound::Interrupted(retry_ms)) => tokio::time::sleep(Duration::from_millis(retry_ms)).await,
                 Some(_) => {}
                 None => return Err(Fault::after_sending(format!("the tool server did not answer `{method}`"))),
             }
@@ -237,7 +238,9 @@ fn negotiated(answer: &Message) -> Result<Revision, Fault> {
     let version = version.as_ref().and_then(Text::as_str);
     let revision = version.as_deref().and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
     revision.ok_or_else(|| match version {
-        Some(version) => Fault::unsent(format!("the tool server wants revision {}, which is not served", version.escape_debug())),
+        Some(version) => {
+            Fault::unsent(format!("the tool server wants revision {}, which is not served", version.escape_debug()))
+        }
         None => Fault::unsent("the tool server refused `initialize`"),
     })
 }

@@ -12,7 +12,7 @@ use crate::model::reply::Fault;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// Requests of one agent's conversation that wait for an answer (SECURITY §8).
@@ -24,6 +24,8 @@ pub struct Links {
     session: Option<Session>,
     /// Open requests of servers to the agent.
     pub questions: Questions,
+    /// Told when the agent takes an interrupted stream up again.
+    pub returned: Notify,
     /// Whose tasks are whose.
     pub tasks: Arc<Tasks>,
     in_flight: Mutex<HashMap<Vec<u8>, InFlight>>,
@@ -51,7 +53,14 @@ pub struct Waiting<'a> {
 impl Links {
     /// The shared modern links.
     pub fn shared(servers: Arc<Servers>) -> Self {
-        Self { servers, session: None, questions: Questions::default(), tasks: Arc::default(), in_flight: Mutex::default() }
+        Self {
+            servers,
+            session: None,
+            questions: Questions::default(),
+            returned: Notify::new(),
+            tasks: Arc::default(),
+            in_flight: Mutex::default(),
+        }
     }
 
     /// The shared modern links for one request that stands alone: ids of other agents' requests say nothing about its own.
@@ -67,7 +76,14 @@ impl Links {
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Message)>,
     ) -> Self {
         let session = Session { initialize, links: tokio::sync::Mutex::default(), unsolicited };
-        Self { servers, session: Some(session), questions: Questions::default(), tasks: Arc::default(), in_flight: Mutex::default() }
+        Self {
+            servers,
+            session: Some(session),
+            questions: Questions::default(),
+            returned: Notify::new(),
+            tasks: Arc::default(),
+            in_flight: Mutex::default(),
+        }
     }
 
     /// The servers behind the links.
@@ -134,7 +150,9 @@ impl Links {
     /// The legacy links that are open.
     pub async fn open_links(&self) -> Vec<(ServerName, Arc<Link>)> {
         match &self.session {
-            Some(session) => session.links.lock().await.iter().map(|(name, link)| (name.clone(), link.clone())).collect(),
+            Some(session) => {
+                session.links.lock().await.iter().map(|(name, link)| (name.clone(), link.clone())).collect()
+            }
             None => Vec::new(),
         }
     }

@@ -23,7 +23,9 @@ struct Kept {
 impl Tasks {
     /// Notes the task that a call's result names, if it names one.
     pub fn note(&self, agent: &AgentId, server: &ServerName, result: &Text) {
-        let flat = || result.get("resultType").filter(|kind| kind.as_bytes() == b"\"task\"").and_then(|_| result.get("taskId"));
+        let flat = || {
+            result.get("resultType").filter(|kind| kind.as_bytes() == b"\"task\"").and_then(|_| result.get("taskId"))
+        };
         let Some(id) = flat().or_else(|| result.at(&["task", "taskId"])) else { return };
         let key = (agent.clone(), id.as_bytes().to_vec());
         let mut kept = self.kept.lock();

@@ -44,7 +44,9 @@ impl Verdict {
 
     /// Whether it tells when its tools change.
     pub fn tells_changes(&self) -> bool {
-        self.capabilities().and_then(|capabilities| capabilities.at(&["tools", "listChanged"])).is_some_and(|flag| flag.is_true())
+        self.capabilities()
+            .and_then(|capabilities| capabilities.at(&["tools", "listChanged"]))
+            .is_some_and(|flag| flag.is_true())
     }
 
     /// For logs.
@@ -66,7 +68,11 @@ pub(super) struct Probed {
 }
 
 /// Connects and finds out, or believes what is `known`.
-pub(super) async fn probe(settings: &Settings, around: &Surroundings, known: Option<Arc<Verdict>>) -> Result<Probed, Fault> {
+pub(super) async fn probe(
+    settings: &Settings,
+    around: &Surroundings,
+    known: Option<Arc<Verdict>>,
+) -> Result<Probed, Fault> {
     let modern = match &known {
         Some(verdict) if verdict.discovered.is_none() => None,
         _ => discover(settings, around).await?,
@@ -161,7 +167,8 @@ async fn discover(settings: &Settings, around: &Surroundings) -> Result<Option<D
             (Link::child(conversation, process, Revision::NEWEST_MODERN), unsolicited)
         }
     };
-    let asked = tokio::time::timeout(settings.start_timeout, link.ask("server/discover", Some(own_params(&link, None))));
+    let asked =
+        tokio::time::timeout(settings.start_timeout, link.ask("server/discover", Some(own_params(&link, None))));
     let is_child = matches!(settings.transport, Transport::Child(_));
     let answer = match asked.await {
         Ok(Ok(answer)) => answer,

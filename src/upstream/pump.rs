@@ -1,20 +1,22 @@
 //! Carries what arrives on an exchange to the agent, up to the answer.
 
+use super::Inbound;
 use super::link::{Exchange, Link};
-use super::{Inbound, questions::Questions};
+use super::links::Links;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
 use crate::model::reply::Fault;
 use crate::outlet::{Outgoing, Outlet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The agent's side of an exchange.
 pub struct Passage<'a> {
     /// Where the agent reads.
     pub outlet: &'a Outlet,
-    /// Who remembers the server's own requests; none on the modern wire, where servers ask nothing.
-    pub questions: Option<&'a Questions>,
+    /// What the agent reaches; on the legacy wire also who remembers the servers' own requests.
+    pub links: &'a Links,
     /// Does the exchange end when the agent goes away?
     pub stop_when_gone: bool,
     /// Ends the exchange when the agent cancels the request.
@@ -51,17 +53,30 @@ impl Passage<'_> {
             let outgoing = match inbound {
                 None => return Err(Fault::after_sending("the tool server closed the exchange without an answer")),
                 Some(Inbound::KeepAlive) => Outgoing::KeepAlive,
+                Some(Inbound::Interrupted(retry_ms)) => Outgoing::Interrupted(retry_ms),
                 Some(Inbound::Message(message)) => match message.kind {
                     Kind::Response => return Ok(Passed::Answer(self.relabel(message))),
                     Kind::Notification => Outgoing::Message(self.relabel(message)),
-                    Kind::Request => match self.questions.and_then(|questions| questions.ask(link, message)) {
-                        Some(message) => Outgoing::Message(message),
-                        None => continue,
-                    },
+                    Kind::Request => {
+                        match self.links.legacy_questions().and_then(|questions| questions.ask(link, message)) {
+                            Some(message) => Outgoing::Message(message),
+                            None => continue,
+                        }
+                    }
                 },
+            };
+            let pause = match outgoing {
+                Outgoing::Interrupted(retry_ms) => Some(Duration::from_millis(retry_ms)),
+                Outgoing::KeepAlive | Outgoing::Message(_) | Outgoing::Last(_) => None,
             };
             if self.outlet.send(outgoing).await.is_err() && self.stop_when_gone {
                 return Ok(Passed::Gone);
+            }
+            if let Some(pause) = pause {
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = self.links.returned.notified() => {}
+                }
             }
         }
     }

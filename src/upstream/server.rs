@@ -22,7 +22,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
 const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
 
@@ -195,9 +195,14 @@ impl Server {
     }
 
     /// Follows changes until the server is lost; says why.
-    async fn watch(&self, base: &Arc<Link>, mut unsolicited: mpsc::Receiver<Message>, stop: &CancellationToken) -> String {
+    async fn watch(
+        &self,
+        base: &Arc<Link>,
+        mut unsolicited: mpsc::Receiver<Message>,
+        stop: &CancellationToken,
+    ) -> String {
+        let (mut talks, mut stale, mut due) = (true, false, tokio::time::Instant::now());
         let mut listening = Box::pin(self.listen(base));
-        let mut says = true;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return "toolgate is stopping".to_owned(),
@@ -206,15 +211,16 @@ impl Server {
                     if let Err(fault) = self.list_again(base).await { return fault.what; }
                 }
                 why = &mut listening => return why,
-                message = unsolicited.recv(), if says => match message {
+                message = unsolicited.recv(), if talks => match message {
                     Some(message) if message.method == "notifications/tools/list_changed" => self.stale.notify_one(),
                     Some(message) if message.kind == Kind::Request => self.decline(base, message).await,
                     Some(_) => {}
-                    None => says = false,
+                    None => talks = false,
                 },
-                () = self.stale.notified() => {
+                () = self.stale.notified(), if !stale => stale = true,
+                () = tokio::time::sleep_until(due), if stale => {
                     if let Err(fault) = self.list_again(base).await { return fault.what; }
-                    tokio::time::sleep(BETWEEN_LISTINGS).await;
+                    (stale, due) = (false, tokio::time::Instant::now() + BETWEEN_LISTINGS);
                 }
             }
         }
@@ -232,7 +238,12 @@ impl Server {
     async fn decline(&self, base: &Link, message: Message) {
         let answer = match message.method.as_str() {
             "ping" => Message::response(message.id, Text::of(&json!({})), false),
-            _ => Message::error(message.id, crate::mcp::answer::METHOD_NOT_FOUND, "no agent is behind this session", None),
+            _ => Message::error(
+                message.id,
+                crate::mcp::answer::METHOD_NOT_FOUND,
+                "no agent is behind this session",
+                None,
+            ),
         };
         if let Err(fault) = base.notify(answer).await {
             tracing::debug!(%fault, "an answer did not reach the tool server");
@@ -260,7 +271,7 @@ impl Server {
                         Inbound::Message(message) if message.kind == Kind::Response && message.is_error => {
                             return std::future::pending().await;
                         }
-                        Inbound::Message(_) | Inbound::KeepAlive => {}
+                        Inbound::Message(_) | Inbound::KeepAlive | Inbound::Interrupted(_) => {}
                     }
                 }
             }

@@ -9,7 +9,8 @@ mod good;
 /// A gate before an oracle with a read and a write tool, both allowed to everybody.
 async fn governed() -> (ToolServer, Gate) {
     let oracle = Script::new().tool("read", Behaviour::Answers).tool("write", Behaviour::Answers).start().await;
-    let setup = Setup::new().server("oracle", &oracle).contracts(&[("oracle__read", "read"), ("oracle__write", "write")]);
+    let setup =
+        Setup::new().server("oracle", &oracle).contracts(&[("oracle__read", "read"), ("oracle__write", "write")]);
     let gate = setup.start().await;
     (oracle, gate)
 }

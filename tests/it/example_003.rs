@@ -92,7 +92,9 @@ fn cases() -> Vec<(&'static str, &'static str, &'static str, Value, Option<&'sta
 async fn stage() -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("create_invoice"), tool("drop_everything")]).await;
     let servers = vec![("billing", puppet.url())];
-    let gate = Gate::start(Settings { servers, callers: CALLERS, more: "", policy: CONTRACT.to_owned(), observe: false }).await;
+    let gate =
+        Gate::start(Settings { servers, callers: CALLERS, more: "", policy: CONTRACT.to_owned(), observe: false })
+            .await;
     (puppet, gate)
 }
 

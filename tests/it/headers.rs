@@ -23,7 +23,10 @@ fn arguments() -> Value {
 /// An agent whose headers mirror [`arguments`], with one of them as said; `-` leaves it out.
 fn mirroring(agent: &Agent, name: &str, value: &str) -> Agent {
     let usual = [("mcp-param-region", "eu"), ("mcp-param-urgent", "true"), ("mcp-param-count", "42")];
-    let agent = usual.iter().filter(|(usual, _)| *usual != name).fold(agent.clone(), |agent, (name, value)| agent.header(name, value));
+    let agent = usual
+        .iter()
+        .filter(|(usual, _)| *usual != name)
+        .fold(agent.clone(), |agent, (name, value)| agent.header(name, value));
     agent.header(name, value)
 }
 

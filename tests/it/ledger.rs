@@ -46,8 +46,10 @@ fn sha256(text: &str) -> String {
 /// The tool, arguments, how the server answers, and the entry's outcome, code and step.
 fn cases() -> Vec<(&'static str, Value, fn() -> Answer, &'static str, Option<&'static str>, &'static str)> {
     let fine: fn() -> Answer = || Answer::Result(json!({ "content": [], "resultType": "complete" }));
-    let tool_error: fn() -> Answer = || Answer::Result(json!({ "content": [], "isError": true, "resultType": "complete" }));
-    let error: fn() -> Answer = || Answer::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32602, "message": "no" } }));
+    let tool_error: fn() -> Answer =
+        || Answer::Result(json!({ "content": [], "isError": true, "resultType": "complete" }));
+    let error: fn() -> Answer =
+        || Answer::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32602, "message": "no" } }));
     let cut: fn() -> Answer = || Answer::Stream(tokio::sync::mpsc::channel(1).1);
     vec![
         ("pay", pay("amount", json!(100)), fine, "answered", None, "dispatch"),
@@ -91,7 +93,11 @@ async fn every_judged_call_leaves_one_entry() {
             if let Some(decision) = decision {
                 assert_eq!(decision["action_id"], entry["action_id"], "003-65");
             }
-            let outcomes = (entry["outcome"].as_str().unwrap(), entry["aborted_reason"].as_str(), entry["stage"].as_str().unwrap());
+            let outcomes = (
+                entry["outcome"].as_str().unwrap(),
+                entry["aborted_reason"].as_str(),
+                entry["stage"].as_str().unwrap(),
+            );
             assert_eq!(outcomes, (outcome, code, step), "003-71, 003-83: {entry}");
             assert_eq!(entry["request_id"], json!(format!("\"r-{}\"", count - 1)), "003-66");
             assert_eq!((&entry["user_id"], &entry["tenant_id"]), (&json!("clerk"), &json!("t_001")), "003-67, 003-68");
@@ -106,13 +112,19 @@ async fn every_judged_call_leaves_one_entry() {
             let numbers = ["latency_ms", "gate_ms", "upstream_ms"].map(|key| entry[key].as_f64().unwrap());
             assert!(numbers[0] + 0.01 >= numbers[1] + numbers[2], "003-72: {entry}");
             assert_eq!(numbers[2] > 0.0, step == "dispatch", "003-72: {entry}");
-            assert_eq!(entry["is_error"].as_bool(), (outcome == "answered").then(|| answered["result"]["isError"] == true || answered["error"].is_object()));
+            assert_eq!(
+                entry["is_error"].as_bool(),
+                (outcome == "answered").then(|| answered["result"]["isError"] == true || answered["error"].is_object())
+            );
             assert_eq!(entry["result_hash"].is_string(), outcome == "answered", "003-71");
             assert_eq!(entry["audit"].as_object().map(|audit| audit.len()), (name == "pay").then_some(1), "{entry}");
         }
     }
     assert_eq!(gate.metric("toolgate_ledger_entries_dropped_total").await, 0.0);
-    for entry in std::fs::read_dir(gate.path("data")).unwrap().chain(std::fs::read_dir(gate.path("data/journal")).into_iter().flatten()) {
+    for entry in std::fs::read_dir(gate.path("data"))
+        .unwrap()
+        .chain(std::fs::read_dir(gate.path("data/journal")).into_iter().flatten())
+    {
         let path = entry.unwrap().path();
         if path.is_file() {
             let bytes = std::fs::read(&path).unwrap();
@@ -130,7 +142,10 @@ async fn refused_callers_are_recorded_too() {
     gate.agent().token("token-of-the-reader").call("oracle__pay", pay("amount", json!(1))).await;
     let entries = gate.entries(1).await;
     let entry = &entries[0];
-    assert_eq!((&entry["user_id"], &entry["tenant_id"], &entry["roles"]), (&json!("reader"), &json!("t_002"), &json!([])));
+    assert_eq!(
+        (&entry["user_id"], &entry["tenant_id"], &entry["roles"]),
+        (&json!("reader"), &json!("t_002"), &json!([]))
+    );
     assert_eq!(entry["aborted_reason"], "rbac_denied");
     // Who is nobody is not judged: no entry, and nothing ran.
     let nobody = gate.agent().token("token-of-nobody-at-all");
@@ -145,8 +160,14 @@ async fn the_hash_of_the_arguments_can_be_recomputed() {
     let (puppet, gate) = stage().await;
     let agent = gate.agent().token("token-of-the-clerk");
     let spellings = [
-        (r#"{"b":[1,2.50,1e2,null],"a":"\u00e9\n","é":true,"B":{}}"#, "{\"B\":{},\"a\":\"é\\n\",\"b\":[1,2.5,100,null],\"é\":true}"),
-        (r#"{ "é" : true, "a" : "é\n", "B" : { }, "b" : [ 1.0, 2.5, 100, null ] }"#, "{\"B\":{},\"a\":\"é\\n\",\"b\":[1,2.5,100,null],\"é\":true}"),
+        (
+            r#"{"b":[1,2.50,1e2,null],"a":"\u00e9\n","é":true,"B":{}}"#,
+            "{\"B\":{},\"a\":\"é\\n\",\"b\":[1,2.5,100,null],\"é\":true}",
+        ),
+        (
+            r#"{ "é" : true, "a" : "é\n", "B" : { }, "b" : [ 1.0, 2.5, 100, null ] }"#,
+            "{\"B\":{},\"a\":\"é\\n\",\"b\":[1,2.5,100,null],\"é\":true}",
+        ),
         ("{}", "{}"),
     ];
     for (count, (written, canonical)) in spellings.into_iter().enumerate() {
@@ -183,7 +204,8 @@ async fn the_ledger_is_read_while_toolgate_runs_and_after() {
         let ledger = async |args: &[&str]| run(&setup, &[&["ledger"], args, &["--data", "data"]].concat()).await;
         let (code, listed, _) = ledger(&["list"]).await;
         assert!(code == 0 && listed.contains("too_much") && listed.contains("oracle__read"), "{listed}");
-        let (code, listed, _) = ledger(&["list", "--json", "--code", "too_much", "--agent", "clerk", "--tool", "oracle__pay"]).await;
+        let (code, listed, _) =
+            ledger(&["list", "--json", "--code", "too_much", "--agent", "clerk", "--tool", "oracle__pay"]).await;
         assert!(code == 0 && listed.lines().count() == 1 && listed.contains(&id), "{listed}");
         let (code, shown, _) = ledger(&["show", &id]).await;
         assert!(code == 0 && shown.contains("too_much") && shown.contains("c_1"), "{shown}");

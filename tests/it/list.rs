@@ -164,8 +164,14 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
         schema("file", json!({ "type": "object", "$defs": { "unused": { "$ref": "file:///etc/passwd" } } })),
         schema("dialect", json!({ "$schema": format!("{fetched}#"), "type": "object" })),
         schema("patterns", json!({ "type": "object", "properties": patterns })),
-        schema("lookaround", json!({ "type": "object", "properties": { "a": { "type": "string", "pattern": "(?=a)(.*)*b" } } })),
-        schema("ladder", json!({ "type": "object", "$defs": ladder, "properties": { "a": { "$ref": "#/$defs/d29" } } })),
+        schema(
+            "lookaround",
+            json!({ "type": "object", "properties": { "a": { "type": "string", "pattern": "(?=a)(.*)*b" } } }),
+        ),
+        schema(
+            "ladder",
+            json!({ "type": "object", "$defs": ladder, "properties": { "a": { "$ref": "#/$defs/d29" } } }),
+        ),
         schema("deep", deep),
         schema("enum", json!({ "type": "object", "properties": { "a": { "enum": objects } } })),
         schema("list", json!([])),
@@ -187,7 +193,16 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
     assert!(agent.call("after", json!({})).await["result"].is_object());
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nothing was fetched");
     let mut metric = 0.0;
-    for reason in ["remote_reference", "unknown_dialect", "unusable_pattern", "too_many_expansions", "too_deep", "enum_too_long", "no_schema", "twin"] {
+    for reason in [
+        "remote_reference",
+        "unknown_dialect",
+        "unusable_pattern",
+        "too_many_expansions",
+        "too_deep",
+        "enum_too_long",
+        "no_schema",
+        "twin",
+    ] {
         let one = gate.metric(&format!("toolgate_quarantined_tools{{reason=\"{reason}\"}}")).await;
         assert!(one >= 1.0, "{reason}");
         metric += one;
@@ -223,7 +238,11 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
     let mut standalone = legacy.get(None).await;
 
     for (goes, expected) in [(true, &all[1..]), (false, &all[..])] {
-        if goes { shaky.down() } else { shaky.up().await }
+        if goes {
+            shaky.down()
+        } else {
+            shaky.up().await
+        }
         if goes {
             // Nobody need call it, but whoever does is told why there is no answer.
             let answer = modern.call("shaky__go", json!({})).await;

@@ -70,7 +70,8 @@ fn cases() -> impl Iterator<Item = ((&'static str, &'static str), Value, Option<
 async fn stage() -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("transfer")]).await;
     let servers = vec![("ops", puppet.url())];
-    let gate = Gate::start(Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: false }).await;
+    let gate =
+        Gate::start(Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: false }).await;
     (puppet, gate)
 }
 

@@ -100,8 +100,7 @@ fn without_id(message: &Value) -> Value {
 }
 
 async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
-    let methods: Vec<&str> =
-        if agent.is_legacy() { [BOTH, LEGACY_ONLY].concat() } else { BOTH.to_vec() };
+    let methods: Vec<&str> = if agent.is_legacy() { [BOTH, LEGACY_ONLY].concat() } else { BOTH.to_vec() };
     let mut params = Value::Object(exchange.params);
     params["_meta"] = Value::Object(exchange.meta);
     params["_meta"]["traceparent"] = json!(TRACE);
@@ -119,7 +118,8 @@ async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
         Err((code, message, data)) => answer["error"] = json!({ "code": code, "message": message, "data": data }),
     }
     answer.as_object_mut().unwrap().extend(exchange.answer_envelope);
-    let note = |params: Map<String, Value>| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params });
+    let note =
+        |params: Map<String, Value>| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params });
     let notes: Vec<Value> = exchange.notes.into_iter().map(note).collect();
 
     puppet.forget();
@@ -172,7 +172,8 @@ async fn notifications_of_agents_arrive_as_they_were_said() {
     let (puppet, gate) = stage().await;
     let [_, agent] = both(&gate).await;
     for method in ["notifications/roots/list_changed", "notifications/progress", "notifications/x-unheard-of"] {
-        let note = json!({ "jsonrpc": "2.0", "method": method, "params": { "progressToken": 7, "x": [1, null] }, "y": {} });
+        let note =
+            json!({ "jsonrpc": "2.0", "method": method, "params": { "progressToken": 7, "x": [1, null] }, "y": {} });
         assert_eq!(agent.post(&note).await.status, 202);
         let seen = puppet.sees(method, |seen| seen.method() == method).await;
         assert_eq!(seen.body, note);
@@ -234,7 +235,8 @@ fn done(id: &Value) -> Value {
 async fn streams_arrive_event_by_event() {
     let (puppet, gate) = stage().await;
     for agent in both(&gate).await {
-        for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))] {
+        for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))]
+        {
             puppet.forget();
             let server = puppet.holds(method);
             server.send(": still there\n\n".to_owned()).await.unwrap();
@@ -297,7 +299,8 @@ async fn a_legacy_server_asks_the_agent() {
             };
             assert_eq!(without_id(&asked), without_id(&question));
             puppet.forget();
-            let mut answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "x": [1, { "y": null }] }, "z": 1 });
+            let mut answer =
+                json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "x": [1, { "y": null }] }, "z": 1 });
             if outside {
                 answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": -1, "message": "no", "data": {} } });
             }

@@ -163,7 +163,8 @@ impl Puppet {
     /// Comes back at the same address.
     pub async fn up(&self) {
         let listener =
-            within("the address is free again", || async { tokio::net::TcpListener::bind(self.address).await.ok() }).await;
+            within("the address is free again", || async { tokio::net::TcpListener::bind(self.address).await.ok() })
+                .await;
         self.serve(listener);
     }
 
@@ -217,8 +218,10 @@ impl Puppet {
 
     /// Waits until toolgate has closed the stream that answers the request of this id.
     pub async fn closed(&self, id: &Value) {
-        within("toolgate closes the stream", || async { self.strings.closed.lock().unwrap().contains(id).then_some(()) })
-            .await;
+        within("toolgate closes the stream", || async {
+            self.strings.closed.lock().unwrap().contains(id).then_some(())
+        })
+        .await;
     }
 
     /// The ids of the requests whose streams toolgate closed.

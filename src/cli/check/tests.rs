@@ -1,3 +1,5 @@
+//! Scenarios of what `check` prints.
+
 use super::judge;
 use std::fs;
 

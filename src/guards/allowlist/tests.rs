@@ -1,3 +1,5 @@
+//! Scenarios of who sees which tool.
+
 use super::*;
 use proptest::prelude::*;
 

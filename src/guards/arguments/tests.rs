@@ -1,3 +1,5 @@
+//! Scenarios of arguments against both schemas.
+
 use super::*;
 use crate::model::diagnostic::Severity;
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Scenarios of who is let in as whom.
+
 use super::*;
 
 const TOKEN: &str = "0123456789abcdef-support";

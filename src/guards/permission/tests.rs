@@ -1,3 +1,5 @@
+//! Scenarios of roles, tenants and resources.
+
 use super::*;
 use crate::model::ids::{AgentId, TenantId};
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Scenarios of a contract's rules.
+
 use super::*;
 use crate::guards::evidence::Checked;
 use crate::guards::{arguments, permission};

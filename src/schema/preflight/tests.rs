@@ -1,3 +1,5 @@
+//! Scenarios of schemas that are quarantined.
+
 use super::*;
 use serde_json::json;
 

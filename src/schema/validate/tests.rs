@@ -1,3 +1,5 @@
+//! Scenarios of schemas and what they accept.
+
 use super::*;
 use serde_json::json;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Trace context as agents send it, and spans as a collector receives them.
 
 use super::endpoint::Endpoint;
-use super::{CallStart, TraceContext, call_span, failed, traceparent};
+use super::{CallStart, Trace, call_span, failed, traceparent};
 use crate::telemetry::{Settings, assemble, logs, tasks};
 use axum::Router;
 use axum::body::Bytes;
@@ -22,11 +22,11 @@ const CALL: CallStart<'static> =
 #[test]
 fn a_well_formed_traceparent_is_kept() {
     for flags in ["00", "01", "03", "ff"] {
-        let context = TraceContext::of(Some(&format!("00-{TRACE}-{PARENT}-{flags}")), None);
+        let context = Trace::of(Some(&format!("00-{TRACE}-{PARENT}-{flags}")), None);
         assert_eq!(context.trace_id(), TRACE);
     }
     for later in [format!("01-{TRACE}-{PARENT}-01"), format!("cc-{TRACE}-{PARENT}-01-what-the-future-brings")] {
-        assert_eq!(TraceContext::of(Some(&later), None).trace_id(), TRACE);
+        assert_eq!(Trace::of(Some(&later), None).trace_id(), TRACE);
     }
 }
 
@@ -51,8 +51,8 @@ fn a_malformed_traceparent_starts_a_new_trace() {
         format!("00_{TRACE}_{PARENT}_01"),
         format!("00-{}é-{PARENT}-01", &TRACE[..30]),
     ] {
-        assert_eq!(TraceContext::parse(&bad), None, "{bad:?}");
-        let (one, two) = (TraceContext::of(Some(&bad), None), TraceContext::of(None, None));
+        assert_eq!(Trace::parse(&bad), None, "{bad:?}");
+        let (one, two) = (Trace::of(Some(&bad), None), Trace::of(None, None));
         assert_ne!(one.trace_id(), two.trace_id());
         assert!(one.trace_id().len() == 32 && one.trace_id() != TRACE && one.trace_id() != zeros);
     }
@@ -63,7 +63,7 @@ fn a_bad_tracestate_is_left_out_and_the_trace_kept() {
     let parent = format!("00-{TRACE}-{PARENT}-01");
     let long = format!("a={}", "x".repeat(600));
     for (state, kept) in [("vendor=1,other=2", "vendor=1,other=2"), ("no equals sign", ""), (long.as_str(), "")] {
-        let context = TraceContext::of(Some(&parent), Some(state));
+        let context = Trace::of(Some(&parent), Some(state));
         assert_eq!(context.trace_id(), TRACE);
         assert_eq!(context.state.header(), kept);
     }
@@ -134,7 +134,7 @@ fn holds(message: &[u8], field: u8, value: &[u8]) -> bool {
 async fn a_call_reaches_the_collector_under_the_agents_span() {
     let mut sent_on = None;
     let body = exported(|| {
-        let mut trace = TraceContext::of(Some(&format!("00-{TRACE}-{PARENT}-01")), Some("vendor=1"));
+        let mut trace = Trace::of(Some(&format!("00-{TRACE}-{PARENT}-01")), Some("vendor=1"));
         let span = call_span(&CALL, &mut trace);
         failed(&span, "tenant_mismatch");
         sent_on = traceparent(&span);
@@ -173,7 +173,7 @@ async fn a_call_reaches_the_collector_under_the_agents_span() {
 async fn without_a_parent_ledger_and_collector_name_the_same_trace() {
     let mut in_ledger = String::new();
     let body = exported(|| {
-        let mut trace = TraceContext::new();
+        let mut trace = Trace::new();
         drop(call_span(&CallStart { tool: None, ..CALL }, &mut trace));
         in_ledger = trace.trace_id();
     })
@@ -186,7 +186,7 @@ async fn without_a_parent_ledger_and_collector_name_the_same_trace() {
 async fn without_a_collector_there_are_no_spans() {
     let (dispatch, telemetry) = assemble(&settings(None), &Handle::current(), std::io::sink).unwrap();
     with_default(&dispatch, || {
-        let mut trace = TraceContext::of(Some(&format!("00-{TRACE}-{PARENT}-01")), None);
+        let mut trace = Trace::of(Some(&format!("00-{TRACE}-{PARENT}-01")), None);
         let span = call_span(&CALL, &mut trace);
         assert!(span.is_disabled() && traceparent(&span).is_none());
         assert_eq!(trace.trace_id(), TRACE);
@@ -201,6 +201,6 @@ async fn a_collector_that_is_down_loses_traces_not_calls() {
     drop(free);
     let endpoint = Endpoint::read(|name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone())).unwrap();
     let (dispatch, telemetry) = assemble(&settings(endpoint), &Handle::current(), std::io::sink).unwrap();
-    with_default(&dispatch, || drop(call_span(&CALL, &mut TraceContext::new())));
+    with_default(&dispatch, || drop(call_span(&CALL, &mut Trace::new())));
     tokio::time::timeout(Duration::from_secs(8), telemetry.stop()).await.unwrap();
 }

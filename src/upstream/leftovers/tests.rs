@@ -1,3 +1,5 @@
+//! Scenarios of tool servers that an earlier toolgate left behind.
+
 use super::*;
 use std::process::{Child, Command};
 
