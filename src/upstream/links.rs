@@ -174,10 +174,10 @@ impl Links {
         let Some(mut params) = note.body.as_ref().and_then(Text::object) else { return };
         let Some(id) = params.get("requestId").cloned() else { return };
         let found = {
-            let in_flight = self.in_flight.lock();
-            let Some(waiting) = in_flight.get(id.as_bytes()) else { return };
+            // From here on the agent may use the id again.
+            let Some(waiting) = self.in_flight.lock().remove(id.as_bytes()) else { return };
             waiting.cancelled.cancel();
-            waiting.link.clone()
+            waiting.link
         };
         if let Some((link, upstream_id)) = found {
             params.set("requestId", upstream_id);
@@ -209,6 +209,8 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.links.in_flight.lock().remove(&self.id);
+        if !self.cancelled.is_cancelled() {
+            self.links.in_flight.lock().remove(&self.id);
+        }
     }
 }
