@@ -64,6 +64,7 @@ impl Links {
     }
 
     /// The shared modern links for one request that stands alone: ids of other agents' requests say nothing about its own.
+    #[must_use]
     pub fn alone(&self) -> Self {
         Self { tasks: self.tasks.clone(), ..Self::shared(self.servers.clone()) }
     }

@@ -16,3 +16,4 @@ mod passthrough;
 mod puppet;
 mod reload;
 mod stage;
+mod start;
