@@ -328,7 +328,7 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
         puppet.forget();
         let server = puppet.holds(method);
         let mut message = agent.request(method, params);
-        message["id"] = json!("an id of the agent's");
+        message["id"] = json!(format!("the agent's {method}"));
         server.send(event(&progress(1))).await.unwrap();
         let mut reading = agent.post(&message).await;
         assert_eq!(reading.message().await, progress(1));
