@@ -23,13 +23,17 @@ const LEGACY_ONLY: &[&str] =
     &["logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list", "server/unheard-of"];
 
 async fn stage() -> (Puppet, Gate) {
+    stage_in(true).await
+}
+
+async fn stage_in(observe: bool) -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("read"), tool("write")]).await;
     let policy = "contracts:
   oracle__read: { purpose: test, actions: [read], secrets: [] }
   oracle__write: { purpose: test, actions: [write], secrets: [] }
 ";
     let servers = vec![("oracle", puppet.url())];
-    let settings = Settings { servers, callers: "", more: "", policy: policy.to_owned(), observe: true };
+    let settings = Settings { servers, callers: "", more: "", policy: policy.to_owned(), observe };
     (puppet, Gate::start(settings).await)
 }
 
@@ -324,7 +328,7 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
         puppet.forget();
         let server = puppet.holds(method);
         let mut message = agent.request(method, params);
-        message["id"] = json!("an id of the agent's");
+        message["id"] = json!(format!("the agent's {method}"));
         server.send(event(&progress(1))).await.unwrap();
         let mut reading = agent.post(&message).await;
         assert_eq!(reading.message().await, progress(1));
@@ -343,7 +347,7 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
 /// recorded.
 #[tokio::test]
 async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
-    let (puppet, gate) = stage().await;
+    let (puppet, gate) = stage_in(false).await;
     let agent = gate.agent().at("/mcp/oracle");
     for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))] {
         puppet.forget();
