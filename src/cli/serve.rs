@@ -17,10 +17,10 @@ use tokio::signal::unix::{SignalKind, signal};
 /// What to serve.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration; without it ./toolgate.yaml, ~/.config/toolgate/ and /etc/toolgate/ are looked at.
+    /// The configuration [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml, /etc/toolgate/toolgate.yaml]
     #[arg(long, value_name = "FILE", conflicts_with = "upstream")]
     config: Option<PathBuf>,
-    /// Without a configuration: observe the tool server at this address.
+    /// Without a configuration: observe the tool server at this address; every call is recorded, none refused
     #[arg(long, value_name = "URL")]
     upstream: Option<url::Url>,
 }
@@ -37,9 +37,16 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     })
 }
 
-/// The runtime of all verbs that serve.
+/// The runtime of all verbs that serve. A sidecar shares its machine with the agent and the tool servers: half of the
+/// cores are enough, and a call that stays on one thread costs less than one that wakes others on its way.
+/// `TOKIO_WORKER_THREADS` says otherwise.
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime cannot be started")
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        runtime.worker_threads(cores.div_ceil(2));
+    }
+    runtime.enable_all().build().context("the runtime cannot be started")
 }
 
 fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<Live>)> {

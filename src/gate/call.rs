@@ -61,7 +61,10 @@ impl Gate {
             }
             Err(refusal) => refused(None, call.era, &decision, refusal),
         };
-        let _ = call.outlet.send(Outgoing::Last(Message { id, ..answer })).await;
+        // A modern agent that cancelled wants to hear no more of the call (PROTOCOL §1.7).
+        if call.era == Era::Legacy || !matches!(ending, Err(Refusal::Cancelled)) {
+            let _ = call.outlet.send(Outgoing::Last(Message { id, ..answer })).await;
+        }
     }
 }
 

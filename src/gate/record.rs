@@ -1,5 +1,7 @@
 //! One ledger entry for every judged call, refused ones too.
 
+mod canonical;
+
 use super::Gate;
 use super::call::Call;
 use super::toolbox::Tool;
@@ -124,8 +126,7 @@ fn decided_by(policy: &Policy, call: &Call, refusal: &Refusal) -> Option<String>
 
 /// SHA-256 over the RFC 8785 form, so that key order and white space don't matter (003-70).
 pub fn params_hash(arguments: &Value) -> String {
-    serde_json_canonicalizer::to_vec(arguments)
-        .map_or_else(|_| hash(arguments.to_string().as_bytes()), |text| hash(&text))
+    canonical::form(arguments).map_or_else(|| hash(arguments.to_string().as_bytes()), |text| hash(&text))
 }
 
 fn audited(names: &[String], arguments: &Value) -> Map<String, Value> {

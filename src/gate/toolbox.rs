@@ -72,6 +72,13 @@ impl Default for Toolbox {
 }
 
 impl Toolbox {
+    /// Holds these tools until the first change.
+    pub fn of(all: Vec<Arc<Tool>>) -> Self {
+        let by_name = all.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
+        let current = ArcSwap::from_pointee(Tools { all, by_name, ..Tools::default() });
+        Self { current, ..Self::default() }
+    }
+
     /// Waits until the server of that name was tried once and its tools, if it answered, can be called.
     pub async fn settled(&self, name: &ServerName) {
         let mut gathered = self.gathered.subscribe();
@@ -103,7 +110,7 @@ impl Toolbox {
                 self.changed.send_modify(|version| *version += 1);
             }
             tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
+                still = changes.changed() => if still.is_err() { return },
                 () = stop.cancelled() => return,
             }
         }

@@ -1,6 +1,6 @@
 //! The one map from what toolgate decides to what an agent reads: JSON-RPC codes, HTTP statuses, `isError` results.
 
-use super::json::{Object, Text};
+use super::json::Text;
 use super::message::Message;
 use super::revision::Era;
 use crate::model::ids::ActionId;
@@ -23,6 +23,9 @@ pub const HEADER_MISMATCH: i64 = -32020;
 pub const MISSING_CAPABILITY: i64 = -32021;
 /// The named revision is not served.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// The agent cancelled the request; what SDKs' servers say then.
+pub const CANCELLED: i64 = -32800;
 
 /// Our key in `_meta` of answers (DESIGN §2).
 pub const DECISION: &str = "dev.toolgate/decision";
@@ -75,6 +78,9 @@ pub fn refused(id: Option<Text>, era: Era, decision: &Decision<'_>, refusal: &Re
         let data = Text::of(&json!({ "code": refusal.code(), DECISION: decision.text() }));
         return Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data));
     }
+    if matches!(refusal, Refusal::Cancelled) {
+        return Message::error(id, CANCELLED, &refusal.words(), None);
+    }
     let mut result = json!({
         "content": [{ "type": "text", "text": refusal.words() }],
         "isError": true,
@@ -88,9 +94,13 @@ pub fn refused(id: Option<Text>, era: Era, decision: &Decision<'_>, refusal: &Re
 
 /// Adds our decision to `_meta` of a result; everything else stays as it was written.
 pub fn with_decision(result: &Text, decision: &Decision<'_>) -> Text {
-    let Some(mut members) = result.object() else { return result.clone() };
-    let mut meta = members.get("_meta").and_then(Text::object).unwrap_or_else(Object::new);
-    meta.set(DECISION, Text::of(&decision.text()));
-    members.set("_meta", meta.text());
+    let meta = result.get("_meta");
+    let mut ours = meta.as_ref().and_then(Text::object).unwrap_or_default();
+    ours.set(DECISION, Text::of(&decision.text()));
+    if meta.is_none() {
+        return result.with_new_member("_meta", &ours.text());
+    }
+    let mut members = result.object().unwrap_or_default();
+    members.set("_meta", ours.text());
     members.text()
 }

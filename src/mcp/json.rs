@@ -113,14 +113,7 @@ impl Text {
 
     /// The string this text is, decoded; none for any other value.
     pub fn as_str(&self) -> Option<Cow<'_, str>> {
-        let inner = self.0.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-        if inner.contains(&b'\\') {
-            return match self.value() {
-                Value::String(text) => Some(Cow::Owned(text)),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
-            };
-        }
-        std::str::from_utf8(inner).ok().map(Cow::Borrowed)
+        decode(&self.0)
     }
 
     /// Whether this is an object.
@@ -160,16 +153,42 @@ impl Text {
 
     /// The member `key` of an object.
     pub fn get(&self, key: &str) -> Option<Text> {
-        if !self.is_object() {
-            return None;
+        self.members()?.value_of(key)
+    }
+
+    /// The object with one more member at its end, which must not be there yet; any other value as it is.
+    #[must_use]
+    pub fn with_new_member(&self, key: &str, value: &Self) -> Self {
+        let Some(inner) = self.0.strip_prefix(b"{").and_then(|inner| inner.strip_suffix(b"}")) else {
+            return self.clone();
+        };
+        let mut out = Vec::with_capacity(self.0.len() + key.len() + value.0.len() + 4);
+        out.push(b'{');
+        out.extend_from_slice(inner);
+        if !inner.trim_ascii().is_empty() {
+            out.push(b',');
         }
-        Members::new(&self.0).find(|(name, _)| name == key).map(|(_, value)| value)
+        push_string(&mut out, key);
+        out.push(b':');
+        out.extend_from_slice(&value.0);
+        out.push(b'}');
+        Self(Bytes::from(out))
     }
 
     /// Follows `keys` into nested objects.
     pub fn at(&self, keys: &[&str]) -> Option<Text> {
         keys.iter().try_fold(self.clone(), |text, key| text.get(key))
     }
+}
+
+/// The string that strictly read `text` is; none for any other value.
+fn decode(text: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if inner.contains(&b'\\') {
+        #[expect(clippy::disallowed_methods, reason = "this is the one place: the text was read strictly")]
+        return serde_json::from_slice(text).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(inner).ok().map(Cow::Borrowed)
 }
 
 /// Appends `text` as a JSON string.

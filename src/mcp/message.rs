@@ -69,7 +69,7 @@ impl Message {
         let (mut version, mut id, mut method, mut params) = (None, None, None, None);
         let (mut result, mut error, mut rest) = (None, None, Object::new());
         for (key, value) in text.members().ok_or(NotAMessage::NotAnObject)? {
-            match key.as_str() {
+            match &*key {
                 "jsonrpc" => version = Some(value),
                 "id" => id = Some(value),
                 "method" => method = Some(value),

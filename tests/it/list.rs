@@ -179,12 +179,15 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
         schema("twin", json!({ "type": "object" })),
         schema("Twin", json!({ "type": "object" })),
     ];
-    let count = tools.len() - 1;
+    let count = tools.len() - 2;
     tools.push(tool("after"));
     let puppet = Puppet::with(tools).await;
     let gate = Gate::start(Settings::observed(puppet.url())).await;
     let agent = gate.agent().at("/mcp/oracle");
-    assert_eq!(agent.tools().await, ["before", "after"]);
+    assert_eq!(agent.tools().await, ["before", "lookaround", "after"]);
+    let hostile = "a".repeat(100_000);
+    let judged = agent.call("lookaround", json!({ "a": hostile })).await;
+    assert!(judged["result"].is_object(), "judged in time, although one engine would take a minute: {judged}");
     let refused = agent.call("remote", json!({ "a": 1 })).await;
     assert_eq!(refused["error"]["data"]["code"], "tool_not_allowlisted");
     assert!(agent.call("after", json!({})).await["result"].is_object());
@@ -241,10 +244,11 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
             shaky.up().await
         }
         if goes {
-            // Nobody need call it, but whoever does is told that nothing was sent.
+            // Nobody need call it, but whoever does is told why there is no answer.
             let answer = modern.call("shaky__go", json!({})).await;
             let code = crate::stage::code(&answer).unwrap();
-            assert!(["upstream_unavailable", "tool_not_allowlisted"].contains(&code.as_str()), "{answer}");
+            let known = ["upstream_unavailable", "upstream_failed", "tool_not_allowlisted"];
+            assert!(known.contains(&code.as_str()), "{answer}");
         }
         for agent in [&modern, &legacy] {
             until("the listing follows", || async { (agent.tools().await == expected).then_some(()) }).await;

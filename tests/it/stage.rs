@@ -41,7 +41,7 @@ impl Settings {
 
 /// The running program.
 pub struct Gate {
-    gate: harness::gate::Gate,
+    pub gate: harness::gate::Gate,
 }
 
 impl Settings {
@@ -207,6 +207,11 @@ impl Agent {
 
     /// Sends a message with the headers its revision wants.
     pub async fn post(&self, message: &Value) -> Reading {
+        self.raw(message, message.to_string()).await
+    }
+
+    /// Sends `text` with the headers that `message` wants.
+    pub async fn raw(&self, message: &Value, text: String) -> Reading {
         let mut request = self.http.post(format!("{}{}", self.base, self.path));
         let mut headers = vec![("content-type", "application/json".to_owned())];
         headers.push(("accept", "application/json, text/event-stream".to_owned()));
@@ -223,7 +228,7 @@ impl Agent {
         for (name, value) in self.headers.iter().filter(|(_, value)| value != "-") {
             request = request.header(name, value);
         }
-        self.sent(request.body(message.to_string())).await
+        self.sent(request.body(text)).await
     }
 
     /// Opens the standalone stream, or takes one up again.

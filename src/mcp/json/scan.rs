@@ -7,6 +7,10 @@ use std::ops::Range;
 const MAX_SAFE: u64 = (1 << 53) - 1;
 /// Up to here a new key is compared with each before it; above, a set is kept.
 const FEW_KEYS: usize = 24;
+/// So many bytes of a string are passed in words before it counts as long.
+const SOON: usize = 64;
+/// Bytes of a long string that are looked at together.
+const STRIDE: usize = 64;
 
 pub(super) fn scan(text: &[u8], limits: &Limits) -> Result<Range<usize>, Malformed> {
     if text.len() > limits.bytes {
@@ -323,6 +327,26 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
 
 /// How many bytes from the start are ordinary in a string: printable ASCII, neither quote nor backslash.
 pub(super) fn ordinary(text: &[u8]) -> usize {
+    // Most strings end soon; long ones are passed in strides that the compiler turns into vector instructions.
+    let soon = words(&text[..text.len().min(SOON)]);
+    if soon < SOON {
+        return soon;
+    }
+    let mut at = soon;
+    while let Some(stride) = text[at..].first_chunk::<STRIDE>() {
+        let special = stride.iter().fold(0, |special, &byte| {
+            special | u8::from(!(0x20..0x80).contains(&byte)) | u8::from(byte == b'"') | u8::from(byte == b'\\')
+        });
+        if special != 0 {
+            break;
+        }
+        at += STRIDE;
+    }
+    at + words(&text[at..])
+}
+
+/// The same, eight bytes at a time.
+fn words(text: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let mut at = 0;

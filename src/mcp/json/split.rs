@@ -1,8 +1,10 @@
 //! Takes one level of a strictly read text apart, without copying and without judging it again.
 
 use super::scan::ordinary;
-use super::{Text, push_string};
+use super::{Text, decode, push_string};
 use bytes::Bytes;
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// The members of one object, in order, one level deep. Edits keep every other member as it was written.
 #[derive(Debug, Clone, Default)]
@@ -12,7 +14,7 @@ pub struct Object {
 
 impl Object {
     pub(super) fn split(text: &Text) -> Self {
-        Self { members: Members::new(&text.0).collect() }
+        Self { members: Members::new(&text.0).map(|(key, value)| (key.into_owned(), value)).collect() }
     }
 
     /// An object without members.
@@ -84,19 +86,37 @@ impl<'a> Members<'a> {
     }
 }
 
-impl Iterator for Members<'_> {
-    type Item = (String, Text);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.at = pass(self.text, self.at, b", \t\n\r");
-        if self.text.get(self.at) != Some(&b'"') {
+impl<'a> Members<'a> {
+    /// Where the next key, with its quotes, and its value stand.
+    fn step(&mut self) -> Option<(Range<usize>, Range<usize>)> {
+        let start = pass(self.text, self.at, b", \t\n\r");
+        if self.text.get(start) != Some(&b'"') {
             return None;
         }
-        let end = skip(self.text, self.at);
-        let key = Text(self.text.slice(self.at..end)).as_str()?.into_owned();
-        let start = pass(self.text, end, b": \t\n\r");
+        let key = start..skip(self.text, start);
+        let start = pass(self.text, key.end, b": \t\n\r");
         self.at = skip(self.text, start);
-        Some((key, Text(self.text.slice(start..self.at))))
+        Some((key, start..self.at))
+    }
+
+    /// The value of `key`. Nothing is copied on the way: on the path of a call most members are passed over.
+    pub(super) fn value_of(mut self, key: &str) -> Option<Text> {
+        while let Some((name, value)) = self.step() {
+            let name = &self.text[name];
+            if name.get(1..name.len() - 1) == Some(key.as_bytes()) || (name.contains(&b'\\') && decode(name)? == key) {
+                return Some(Text(self.text.slice(value)));
+            }
+        }
+        None
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Cow<'a, str>, Text);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, value) = self.step()?;
+        Some((decode(&self.text[key])?, Text(self.text.slice(value))))
     }
 }
 

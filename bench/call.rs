@@ -1,0 +1,310 @@
+//! CPU time of one call, step by step: the strict reader, each guard, the ledger, and the whole pipeline up to a tool
+//! server that is down. CPU time of this thread is counted, so that a busy machine blurs the numbers less; the journal's
+//! own thread is not in them. `bench/load` measures whole processes.
+
+use bytes::Bytes;
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, mpsc};
+use toolgate::config;
+use toolgate::gate::call::Call;
+use toolgate::gate::record::{hash, params_hash, record};
+use toolgate::gate::toolbox::{Tool, Toolbox};
+use toolgate::gate::trail::Trail;
+use toolgate::gate::{Gate, IN_FLIGHT, list::Listings};
+use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
+use toolgate::mcp::message::Message;
+use toolgate::mcp::revision::Era;
+use toolgate::mcp::tools::Definition;
+use toolgate::model::call::ToolCall;
+use toolgate::model::caller::Caller;
+use toolgate::model::clock::Clock;
+use toolgate::model::ids::{ActionId, ServerName, ToolName};
+use toolgate::policy::live::Live;
+use toolgate::schema::validate::Schema;
+use toolgate::store::journal::{Journal, Options};
+use toolgate::telemetry::metrics::Metrics;
+use toolgate::upstream::http::connections;
+use toolgate::upstream::leftovers::Leftovers;
+use toolgate::upstream::links::Links;
+use toolgate::upstream::server::{Settings, Surroundings, Transport};
+use toolgate::upstream::servers::Servers;
+
+const TOKEN: &str = "a-token-for-the-benchmark-only";
+
+const CONFIGURATION: &str = "\
+servers: { billing: { url: 'http://127.0.0.1:9/mcp' } }
+callers: [ { agent: support-bot, token: a-token-for-the-benchmark-only, tenant: t_001, roles: [billing_admin] } ]
+policies: [policy.yaml]
+";
+
+const POLICY: &str = "\
+contracts:
+  billing__create_invoice:
+    purpose: Create a draft invoice for the caller's tenant.
+    actions: [read]
+    permission: { roles: [billing_admin], tenant: /tenant_id }
+    arguments:
+      properties:
+        currency:     { enum: [CNY, USD] }
+        amount_cents: { minimum: 1, maximum: 5000000 }
+        customer_id:  { maxLength: 64 }
+    rules:
+      - { code: amount_out_of_range, when: \"arguments.amount_cents > 1000000 && !('finance' in caller.roles)\" }
+    secrets: []
+layers:
+  global: { deny: ['*__drop_*'] }
+  agent: { support-bot: { allow: ['billing__*'] } }
+";
+
+/// CPU time of the calling thread.
+struct ThreadTime;
+
+fn spent() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+impl Measurement for ThreadTime {
+    type Intermediate = Duration;
+    type Value = Duration;
+
+    fn start(&self) -> Duration {
+        spent()
+    }
+
+    fn end(&self, start: Duration) -> Duration {
+        spent().saturating_sub(start)
+    }
+
+    fn add(&self, one: &Duration, other: &Duration) -> Duration {
+        *one + *other
+    }
+
+    fn zero(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn to_f64(&self, value: &Duration) -> f64 {
+        WallTime.to_f64(value)
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
+
+/// A gate with one tool, whose server is down.
+struct Stand {
+    gate: Arc<Gate>,
+    tool: Arc<Tool>,
+    caller: Arc<Caller>,
+    links: Arc<Links>,
+    runtime: Runtime,
+    _directory: TempDir,
+}
+
+impl Stand {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("toolgate.yaml");
+        std::fs::write(&file, CONFIGURATION).unwrap();
+        std::fs::write(directory.path().join("policy.yaml"), POLICY).unwrap();
+        let loaded = config::load(&file);
+        let again = move || config::load(&file).reading;
+        let policy = Live::start(loaded.reading, again).expect("the policy is valid");
+        let caller = policy.current().identity.identify(Some(TOKEN), |_| None).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let servers = servers();
+        let tool = tool(&servers);
+        let options = Options { queue: 1 << 16, ..Options::default() };
+        let gate = Arc::new(Gate {
+            policy,
+            tools: Arc::new(Toolbox::of(vec![tool.clone()])),
+            journal: Arc::new(Journal::open(directory.path(), options).unwrap()),
+            metrics: Arc::new(Metrics::new()),
+            clock: Clock,
+            listings: Listings::default(),
+            slots: Arc::new(Semaphore::new(IN_FLIGHT)),
+        });
+        let links = Arc::new(Links::shared(servers));
+        Self { gate, tool, caller, links, runtime, _directory: directory }
+    }
+
+    fn call(&self, message: Message, outlet: mpsc::Sender<toolgate::outlet::Outgoing>) -> Call {
+        let judged = ToolCall {
+            action: ActionId::generate(),
+            tool: self.tool.name.clone(),
+            server: Some(self.tool.server.settings.name.clone()),
+            own_name: self.tool.definition.name.clone(),
+            arguments: toolgate::mcp::headers::arguments_of(message.body.as_ref()),
+            request_id: "1".to_owned(),
+            trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
+            session: None,
+            revision: "2026-07-28",
+            arrived: Clock.steady(),
+        };
+        let (caller, links) = (self.caller.clone(), self.links.clone());
+        Call { judged, caller, message, era: Era::Modern, links, outlet }
+    }
+
+    /// The journal's thread writes at its own pace; waiting for it is no CPU time.
+    fn rest(&self) {
+        while self.gate.journal.health().queued > 1 << 15 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn servers() -> Arc<Servers> {
+    let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
+    let time = Duration::from_secs(1);
+    let settings = Settings { name: ServerName::new("billing"), transport, timeout: time, start_timeout: time };
+    let leftovers = Arc::new(Leftovers::open(None).unwrap());
+    let around = Surroundings { connections: connections().unwrap(), guard: "toolgate".into(), leftovers };
+    Arc::new(Servers::new(vec![settings], &around))
+}
+
+fn definition(name: &str) -> Value {
+    json!({
+        "name": name,
+        "description": "Creates a draft invoice for one customer of the tenant, in the currency that is asked for.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "tenant_id": { "type": "string" },
+                "customer_id": { "type": "string", "description": "As the customer list shows it." },
+                "amount_cents": { "type": "integer", "minimum": 0 },
+                "currency": { "type": "string", "enum": ["CNY", "USD", "EUR"] },
+            },
+            "required": ["tenant_id", "customer_id", "amount_cents"],
+        },
+    })
+}
+
+fn tool(servers: &Servers) -> Arc<Tool> {
+    let definition = Definition::read(&Text::of(&definition("create_invoice"))).unwrap();
+    let schema = Schema::compile(&definition.input_schema).unwrap();
+    let server = servers.all()[0].clone();
+    let (name, hash) = (ToolName::of(&server.settings.name, &definition.name), hash(definition.text.as_bytes()));
+    Arc::new(Tool { name, definition: Arc::new(definition), schema, hash, server })
+}
+
+fn arguments() -> Value {
+    json!({ "tenant_id": "t_001", "customer_id": "c_1042", "amount_cents": 125_000, "currency": "CNY" })
+}
+
+fn call() -> Bytes {
+    let params = json!({
+        "name": "billing__create_invoice",
+        "arguments": arguments(),
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    });
+    Bytes::from(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string())
+}
+
+fn list() -> Bytes {
+    let tools: Vec<Value> = (0..100).map(|number| definition(&format!("tool_{number:03}"))).collect();
+    Bytes::from(json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": tools } }).to_string())
+}
+
+fn result(bytes: usize) -> Bytes {
+    let text = "All is well. ".repeat(bytes / 13);
+    let result = json!({ "content": [{ "type": "text", "text": text }] });
+    Bytes::from(json!({ "jsonrpc": "2.0", "id": 1, "result": result }).to_string())
+}
+
+fn reader(criterion: &mut Criterion<ThreadTime>) {
+    let mut group = criterion.benchmark_group("read");
+    let read = |bytes: &Bytes, limits: &Limits| Message::parse(&Text::read(bytes.clone(), limits).unwrap()).unwrap();
+    for (name, bytes, limits) in [
+        ("call", call(), &FROM_AGENT),
+        ("list 47 KB", list(), &FROM_SERVER),
+        ("result 1 MiB", result(1 << 20), &FROM_SERVER),
+    ] {
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        group.bench_function(name, |bencher| bencher.iter(|| read(black_box(&bytes), limits)));
+    }
+    let message = read(&call(), &FROM_AGENT);
+    group.bench_function("encode call", |bencher| bencher.iter(|| black_box(&message).encode()));
+}
+
+fn guards(criterion: &mut Criterion<ThreadTime>) {
+    let stand = Stand::new();
+    let policy = stand.gate.policy.current();
+    let arguments = arguments();
+    let admit = || policy.allowlist.admit(&stand.caller, &stand.tool.name).expect("the tool is allowed");
+    let rules = admit().rules();
+    let checked = rules.arguments.check(&stand.tool.schema, &arguments).unwrap();
+    let permit = rules.permission.allow(&stand.caller, &arguments, &checked).unwrap();
+    let mut group = criterion.benchmark_group("guard");
+    group.bench_function("identity", |bencher| {
+        bencher.iter(|| policy.identity.identify(black_box(Some(TOKEN)), |_| None).is_ok());
+    });
+    group.bench_function("allowlist", |bencher| bencher.iter(|| drop(black_box(admit()))));
+    group.bench_function("arguments", |bencher| {
+        bencher.iter(|| rules.arguments.check(&stand.tool.schema, black_box(&arguments)).is_ok());
+    });
+    group.bench_function("permission", |bencher| {
+        bencher.iter(|| rules.permission.allow(&stand.caller, black_box(&arguments), &checked).is_ok());
+    });
+    group.bench_function("rules", |bencher| {
+        bencher.iter(|| rules.rules.apply(&stand.caller, black_box(&arguments), &permit).is_ok());
+    });
+}
+
+fn ledger(criterion: &mut Criterion<ThreadTime>) {
+    let stand = Stand::new();
+    let mut group = criterion.benchmark_group("ledger");
+    let arguments = arguments();
+    group.bench_function("params_hash", |bencher| bencher.iter(|| params_hash(black_box(&arguments))));
+    let policy = stand.gate.policy.current();
+    let message = Message::parse(&Text::read(call(), &FROM_AGENT).unwrap()).unwrap();
+    let call = stand.call(message, mpsc::channel(1).0);
+    let trail = Trail::new(stand.gate.metrics.clone(), Clock, Clock.steady());
+    let ending = Ok(Message::parse(&Text::read(result(26), &FROM_SERVER).unwrap()).unwrap());
+    group.bench_function("record", |bencher| {
+        bencher.iter(|| {
+            stand.rest();
+            record(&stand.gate, &policy, &call, (Some(&stand.tool), &trail), &ending);
+        });
+    });
+}
+
+/// From the bytes of the call to the bytes of the answer: everything but the two connections. The tool server is down,
+/// so the call passes every guard and ends where it would be sent.
+fn pipeline(criterion: &mut Criterion<ThreadTime>) {
+    let stand = Stand::new();
+    let bytes = call();
+    criterion.bench_function("pipeline", |bencher| {
+        bencher.iter(|| {
+            stand.rest();
+            let message = Message::parse(&Text::read(bytes.clone(), &FROM_AGENT).unwrap()).unwrap();
+            let (outlet, mut inlet) = mpsc::channel(8);
+            let call = stand.call(message, outlet);
+            stand.runtime.block_on(stand.gate.clone().call_tool(call));
+            match inlet.try_recv() {
+                Ok(toolgate::outlet::Outgoing::Last(answer)) => answer.encode(),
+                other => panic!("{other:?}"),
+            }
+        });
+    });
+}
+
+fn criterion() -> Criterion<ThreadTime> {
+    let times = Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
+    times.without_plots().with_measurement(ThreadTime)
+}
+
+criterion_group! { name = steps; config = criterion(); targets = reader, guards, ledger, pipeline }
+criterion_main!(steps);

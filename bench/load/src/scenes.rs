@@ -1,0 +1,123 @@
+//! What is called: the same bytes whoever stands in between.
+
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The bearer token of the one caller.
+pub(crate) const TOKEN: &str = "a-token-for-the-load-generator-only";
+/// The revision spoken.
+pub(crate) const REVISION: &str = "2026-07-28";
+
+/// One kind of request.
+pub(crate) struct Scene {
+    /// In the tables.
+    pub(crate) name: &'static str,
+    /// The tool server, by the number of tools that it lists.
+    pub(crate) tools: usize,
+    /// The tool that is called; none: the tools are listed.
+    pub(crate) tool: Option<&'static str>,
+    /// Bytes of the answer at least.
+    pub(crate) bytes: usize,
+}
+
+/// All of them.
+pub(crate) const SCENES: [Scene; 5] = [
+    Scene { name: "call, small result", tools: 100, tool: Some("tool_0000"), bytes: 100 },
+    Scene { name: "call, 64 KiB result", tools: 100, tool: Some("tool_0001"), bytes: 64 << 10 },
+    Scene { name: "call, 1 MiB result", tools: 100, tool: Some("tool_0002"), bytes: 1 << 20 },
+    Scene { name: "list of 100 tools", tools: 100, tool: None, bytes: 40_000 },
+    Scene { name: "list of 1000 tools", tools: 1000, tool: None, bytes: 400_000 },
+];
+
+impl Scene {
+    /// The JSON-RPC method.
+    pub(crate) fn method(&self) -> &'static str {
+        if self.tool.is_some() { "tools/call" } else { "tools/list" }
+    }
+
+    /// The path, at toolgate as at the tool server.
+    pub(crate) fn path(&self) -> String {
+        format!("/mcp/s{}", self.tools)
+    }
+
+    /// The body after the id.
+    pub(crate) fn rest(&self) -> String {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": REVISION,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = match self.tool {
+            Some(tool) => json!({
+                "name": tool,
+                "arguments": { "tenant_id": "t_001", "customer_id": "c_1042", "amount_cents": 125_000, "currency": "CNY" },
+                "_meta": meta,
+            }),
+            None => json!({ "_meta": meta }),
+        };
+        format!(",\"method\":\"{}\",\"params\":{params}}}", self.method())
+    }
+}
+
+/// The definition of a tool: about 470 bytes, as real ones have.
+pub(crate) fn definition(number: usize) -> Value {
+    json!({
+        "name": format!("tool_{number:04}"),
+        "description": "Looks up the invoices of one customer and says what they amount to, in the currency that is asked for.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "tenant_id": { "type": "string" },
+                "customer_id": { "type": "string", "description": "As the customer list shows it." },
+                "amount_cents": { "type": "integer", "minimum": 0 },
+                "currency": { "type": "string", "enum": ["CNY", "USD", "EUR"] },
+            },
+            "required": ["tenant_id", "customer_id"],
+        },
+    })
+}
+
+/// toolgate's configuration.
+pub(crate) fn configuration(listen: &str, server: &str) -> String {
+    format!(
+        "listen: {listen}\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\nservers:\n  \
+         s100: {{ url: \"http://{server}/mcp/s100\" }}\n  s1000: {{ url: \"http://{server}/mcp/s1000\" }}\n\
+         callers:\n  - {{ agent: load, token: {TOKEN}, tenant: t_001, roles: [reader] }}\npolicies: [policy.yaml]\n"
+    )
+}
+
+/// A policy that uses every guard: a contract for each tool, layers, permission, an overlay, a rule.
+pub(crate) fn policy() -> String {
+    let mut policy =
+        "layers:\n  global: { deny: [\"*__drop_*\"] }\n  agent:\n    load: { allow: [\"s100__*\", \"s1000__*\"] }\n\
+                      contracts:\n"
+            .to_owned();
+    for tools in [100, 1000] {
+        for number in 0..tools {
+            let _ = write!(
+                policy,
+                "  s{tools}__tool_{number:04}:\n    purpose: Look something up.\n    actions: [read]\n    secrets: []\n"
+            );
+            if number < 3 {
+                policy += "    permission: { roles: [reader], tenant: /tenant_id }\n    \
+                           arguments:\n      properties:\n        amount_cents: { maximum: 5000000 }\n        \
+                           customer_id: { maxLength: 64 }\n    \
+                           rules:\n      - { code: too_much, when: \"arguments.amount_cents > 1000000 && !('finance' in caller.roles)\" }\n";
+            }
+        }
+    }
+    policy
+}
+
+/// nginx as a plain reverse proxy that keeps its connections, with room for the longest answer in memory.
+pub(crate) fn nginx(directory: &str, listen: &str, server: &str) -> String {
+    format!(
+        "user root;\nworker_processes auto;\npid {directory}/nginx.pid;\nerror_log {directory}/nginx.log;\n\
+         events {{ worker_connections 1024; }}\nhttp {{\n  access_log off;\n  keepalive_requests 1000000000;\n  \
+         client_body_temp_path {directory}/body;\n  proxy_temp_path {directory}/proxy;\n  fastcgi_temp_path {directory}/f;\n  \
+         uwsgi_temp_path {directory}/u;\n  scgi_temp_path {directory}/s;\n  \
+         upstream server {{ server {server}; keepalive 128; keepalive_requests 1000000000; }}\n  \
+         server {{\n    listen {listen};\n    location / {{\n      proxy_pass http://server;\n      \
+         proxy_http_version 1.1;\n      proxy_set_header Connection \"\";\n      proxy_buffer_size 16k;\n      \
+         proxy_buffers 20 64k;\n      proxy_max_temp_file_size 0;\n    }}\n  }}\n}}\n"
+    )
+}

@@ -1,0 +1,129 @@
+//! The RFC 8785 form of arguments. Texts, whole numbers, lists and objects, which are nearly all there is, are written
+//! here; other numbers, whose shortest form is an art of its own, make the library write the whole.
+
+use crate::mcp::json::push_string;
+use serde_json::{Number, Value};
+
+/// Beyond it a whole number is written as the double that is nearest.
+const EXACT: u64 = 1 << 53;
+
+/// The form; none if a value has none.
+pub(super) fn form(value: &Value) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(256);
+    match push(value, &mut out) {
+        Some(()) => Some(out),
+        None => serde_json_canonicalizer::to_vec(value).ok(),
+    }
+}
+
+/// None: the library is needed.
+fn push(value: &Value, out: &mut Vec<u8>) -> Option<()> {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => push_whole(number, out)?,
+        Value::String(text) => push_string(out, text),
+        Value::Array(elements) => {
+            out.push(b'[');
+            for (index, element) in elements.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                push(element, out)?;
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            let mut members: Vec<(&String, &Value)> = members.iter().collect();
+            // The order of UTF-16 units; in plain ASCII it is that of bytes.
+            if members.iter().all(|(key, _)| key.is_ascii()) {
+                members.sort_unstable_by_key(|(key, _)| *key);
+            } else {
+                members.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
+            }
+            out.push(b'{');
+            for (index, (key, value)) in members.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                push_string(out, key);
+                out.push(b':');
+                push(value, out)?;
+            }
+            out.push(b'}');
+        }
+    }
+    Some(())
+}
+
+fn push_whole(number: &Number, out: &mut Vec<u8>) -> Option<()> {
+    let whole = number.as_i64().filter(|whole| whole.unsigned_abs() <= EXACT)?;
+    let (mut digits, mut at, mut rest) = ([0_u8; 20], 20, whole.unsigned_abs());
+    loop {
+        at -= 1;
+        // A remainder of ten fits.
+        digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if whole < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn arguments() -> impl Strategy<Value = Value> {
+        let number = prop_oneof![
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            (-70_i64..70).prop_map(Value::from),
+            (-3_i64..3).prop_map(|near| Value::from((1_i64 << 53) + near)),
+            (-3_i64..3).prop_map(|near| Value::from(near - (1_i64 << 53))),
+            proptest::num::f64::NORMAL.prop_map(Value::from),
+            Just(Value::from(-0.0)),
+        ];
+        let text = prop_oneof!["[ -~]{0,12}", "\\PC{0,6}", "[\\x00-\\x1f\"\\\\\\x7f\u{2028}\u{ffff}\u{10000}]{0,6}"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            proptest::bool::ANY.prop_map(Value::Bool),
+            number,
+            text.clone().prop_map(Value::String)
+        ];
+        leaf.prop_recursive(4, 48, 6, move |inner| {
+            let list = prop::collection::vec(inner.clone(), 0..6).prop_map(Value::Array);
+            let object = prop::collection::vec((text.clone(), inner), 0..6)
+                .prop_map(|members| Value::Object(members.into_iter().collect()));
+            prop_oneof![list, object]
+        })
+    }
+
+    proptest! {
+        /// 003-70: whoever computes the hash elsewhere, with any implementation of RFC 8785, gets the same.
+        #[test]
+        fn is_what_the_library_writes(value in arguments()) {
+            let library = serde_json_canonicalizer::to_vec(&value).ok();
+            let ours = form(&value);
+            prop_assert_eq!(ours.as_deref().map(String::from_utf8_lossy), library.as_deref().map(String::from_utf8_lossy));
+        }
+    }
+
+    #[test]
+    fn writes_the_common_ones_itself() {
+        let value = serde_json::json!({ "b": [1, -20, 0, null, true], "a": { "\u{e9}": "\n\u{1}\"x", "z": "" } });
+        let mut out = Vec::new();
+        assert_eq!(push(&value, &mut out), Some(()));
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "{\"a\":{\"z\":\"\",\"\u{e9}\":\"\\n\\u0001\\\"x\"},\"b\":[1,-20,0,null,true]}"
+        );
+    }
+}
