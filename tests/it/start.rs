@@ -1,12 +1,13 @@
 //! How toolgate starts, refuses to start, and ends: one line that says what to do, and no process left behind (issue 2,
 //! SECURITY §3H H3).
 
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::gate::{Gate, Setup, TOOLGATE};
 use crate::harness::tool_server::{Behaviour, Script};
 use crate::harness::until;
 use rustix::process::Signal;
 use serde_json::json;
 use std::fmt::Write as _;
+use std::fs::Permissions;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -58,14 +59,20 @@ async fn a_configuration_that_cannot_be_used_says_so_with_exit_code_1() {
 #[tokio::test]
 async fn a_file_that_may_not_be_read_is_one_line() {
     let setup = one_server();
-    let config = setup.write();
-    std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o000)).unwrap();
-    if std::fs::read(&config).is_ok() {
-        // Root reads everything; what a missing file says stands in the snapshot above, by the same path.
-        return;
+    let (config, program) = (setup.write(), setup.directory().join("toolgate"));
+    std::fs::set_permissions(&config, Permissions::from_mode(0o000)).unwrap();
+    std::fs::set_permissions(setup.directory(), Permissions::from_mode(0o755)).unwrap();
+    std::fs::copy(TOOLGATE, &program).unwrap();
+    let mut command = tokio::process::Command::new(program);
+    command.args(["serve", "--config"]).arg(&config).current_dir(setup.directory());
+    if rustix::process::geteuid().is_root() {
+        // Root may read everything, so it is nobody who tries.
+        command.uid(65_534).gid(65_534);
     }
-    let said = refusal(&setup, &["serve", "--config", config.to_str().unwrap()]).await;
-    assert!(said.contains("cannot be read") && said.ends_with("exit code 1\n"), "{said}");
+    let output = command.output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("toolgate.yaml: error: cannot be read: Permission denied"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
 }
 
 #[tokio::test]
