@@ -25,9 +25,10 @@ impl Servers {
     /// Connects every server, and keeps them connected until `stop`.
     pub fn start(self: &Arc<Self>, tracker: &TaskTracker, stop: &CancellationToken) {
         for server in &self.all {
-            let (running, stopped) = (server.clone(), stop.clone());
-            tasks::spawn("tool server", tracker.track_future(async move { running.run(stopped).await }));
+            // Subscribed before the server runs, so that no change of it is missed.
             let (servers, mut state, stopped) = (self.clone(), server.state(), stop.clone());
+            let (running, until) = (server.clone(), stop.clone());
+            tasks::spawn("tool server", tracker.track_future(async move { running.run(until).await }));
             tasks::spawn("tool server changes", async move {
                 loop {
                     tokio::select! {
