@@ -40,11 +40,13 @@ fn pay(key: &str, value: Value) -> Value {
 }
 
 fn sha256(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// The tool, arguments, how the server answers, and the entry's outcome, code and step.
-fn cases() -> Vec<(&'static str, Value, fn() -> Answer, &'static str, Option<&'static str>, &'static str)> {
+type Case = (&'static str, Value, fn() -> Answer, &'static str, Option<&'static str>, &'static str);
+
+fn cases() -> Vec<Case> {
     let fine: fn() -> Answer = || Answer::Result(json!({ "content": [], "resultType": "complete" }));
     let tool_error: fn() -> Answer =
         || Answer::Result(json!({ "content": [], "isError": true, "resultType": "complete" }));
@@ -70,6 +72,7 @@ fn cases() -> Vec<(&'static str, Value, fn() -> Answer, &'static str, Option<&'s
 /// 003-65 … 003-72, 003-80 … 003-84: one entry per call, on both wires, with who, what, under which policy, and what became
 /// of it.
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table, judged row by row")]
 async fn every_judged_call_leaves_one_entry() {
     let (puppet, gate) = stage().await;
     let modern = gate.agent().token("token-of-the-clerk");
@@ -117,10 +120,10 @@ async fn every_judged_call_leaves_one_entry() {
                 (outcome == "answered").then(|| answered["result"]["isError"] == true || answered["error"].is_object())
             );
             assert_eq!(entry["result_hash"].is_string(), outcome == "answered", "003-71");
-            assert_eq!(entry["audit"].as_object().map(|audit| audit.len()), (name == "pay").then_some(1), "{entry}");
+            assert_eq!(entry["audit"].as_object().map(serde_json::Map::len), (name == "pay").then_some(1), "{entry}");
         }
     }
-    assert_eq!(gate.metric("toolgate_ledger_entries_dropped_total").await, 0.0);
+    assert!(gate.metric("toolgate_ledger_entries_dropped_total").await < 1.0);
     for entry in std::fs::read_dir(gate.path("data"))
         .unwrap()
         .chain(std::fs::read_dir(gate.path("data/journal")).into_iter().flatten())

@@ -140,6 +140,7 @@ async fn long_listings_have_pages_and_cursors_of_ours() {
 /// SECURITY §2.2: what would hang, bloat or fetch is quarantined. Nothing is fetched, the rest is served, and operators
 /// read why.
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table, judged row by row")]
 async fn tools_that_cannot_be_judged_are_quarantined() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -239,9 +240,9 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
 
     for (goes, expected) in [(true, &all[1..]), (false, &all[..])] {
         if goes {
-            shaky.down()
+            shaky.down();
         } else {
-            shaky.up().await
+            shaky.up().await;
         }
         if goes {
             // Nobody need call it, but whoever does is told why there is no answer.

@@ -251,7 +251,7 @@ async fn streams_arrive_event_by_event() {
                     Block::Comment(comment) => break comment,
                     // A legacy stream begins with an event that only carries an id.
                     Block::Event { message: None, .. } => {}
-                    other => panic!("{other:?}"),
+                    other @ Block::Event { .. } => panic!("{other:?}"),
                 }
             };
             assert!(first.starts_with(' ') || first.is_empty(), "{first:?}");
@@ -281,8 +281,8 @@ async fn a_legacy_server_asks_the_agent() {
     let server = puppet.holds("tools/call");
     let message = agent.request("tools/call", json!({ "name": "write" }));
     let poster = agent.clone();
-    let posted = message.clone();
-    let calling = tokio::spawn(async move { poster.post(&posted).await });
+    let call = message.clone();
+    let calling = tokio::spawn(async move { poster.post(&call).await });
     let call = puppet.sees("the call", |seen| seen.method() == "tools/call").await;
     let mut standalone = agent.get(None).await;
     until("toolgate listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;

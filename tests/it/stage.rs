@@ -92,11 +92,6 @@ impl Gate {
         self.gate.setup.clone()
     }
 
-    /// Runs another verb in this directory: exit code, standard output, standard error.
-    pub async fn run(&self, args: &[&str]) -> (i32, String, String) {
-        run(&self.gate.setup, args).await
-    }
-
     /// The ledger, once it has at least `count` entries.
     pub async fn entries(&self, count: usize) -> Vec<Value> {
         self.gate.entries(count).await
