@@ -153,8 +153,9 @@ impl Stand {
             revision: "2026-07-28",
             arrived: Clock.steady(),
         };
-        let (caller, links) = (self.caller.clone(), self.links.clone());
-        Call { judged, caller, message, era: Era::Modern, links, outlet }
+        let (caller, links) = (self.caller.clone(), Arc::new(self.links.alone()));
+        let waiting = message.id.as_ref().and_then(|id| links.wait(id)).unwrap();
+        Call { judged, caller, message, era: Era::Modern, links, outlet, waiting }
     }
 
     /// The journal's thread writes at its own pace; waiting for it is no CPU time.

@@ -19,7 +19,7 @@ use crate::model::reply::Fault;
 use crate::model::scope::Scope;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::live::Live;
-use crate::upstream::links::Links;
+use crate::upstream::links::{Links, Waiting};
 use crate::upstream::server::Server;
 use crate::upstream::servers::Servers;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub struct Request {
     pub links: Arc<Links>,
     /// Where the agent reads.
     pub outlet: Outlet,
+    /// Its place among the agent's requests that wait.
+    pub waiting: Waiting,
 }
 
 /// Why a request got no answer from a server.

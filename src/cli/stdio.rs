@@ -25,7 +25,7 @@ pub struct Args {
     /// The configuration; without it the server is observed: every call is recorded, none refused.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// With a configuration: the server of it to wrap, if it has several.
+    /// With a configuration: the server of it to wrap, if it has several; a COMMAND stands in for that server's own.
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
     /// With a configuration: the agent that calls, as `callers` names it
@@ -53,6 +53,10 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
         Journal::open(&config.data, Options::default())?
     };
     let name = chosen(args, &config)?;
+    config.servers.retain(|known, _| *known == name);
+    if let (Some(server), Some(transport)) = (config.servers.get_mut(&name), wrapped(args)) {
+        server.transport = transport;
+    }
     let agent = args.agent.as_deref().unwrap_or(identity::ANONYMOUS);
     let caller = policy.current().identity.of_agent(agent);
     let caller = caller.with_context(|| format!("the configuration has no agent `{agent}`; name one with --agent"))?;
@@ -93,12 +97,17 @@ fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
         let read = config::reader(path, &config);
         return Ok((config, Live::start(reading, read).context("the policy cannot be used")?));
     }
-    let Some((command, rest)) = args.command.split_first() else {
+    let Some(transport) = wrapped(args) else {
         bail!("name the tool server's command after `--`, such as: toolgate stdio -- npx -y some-server");
     };
-    let env = std::env::vars().map(|(name, value)| (name, Secret::new(value))).collect();
-    let transport = Transport::Child { command: command.clone(), args: rest.to_vec(), env, cwd: None };
     bare(Server::new(ServerName::new("server"), transport))
+}
+
+/// The command after `--`; with a configuration it stands in for the chosen server's own.
+fn wrapped(args: &Args) -> Option<Transport> {
+    let (command, rest) = args.command.split_first()?;
+    let env = std::env::vars().map(|(name, value)| (name, Secret::new(value))).collect();
+    Some(Transport::Child { command: command.clone(), args: rest.to_vec(), env, cwd: None })
 }
 
 fn chosen(args: &Args, config: &config::Config) -> anyhow::Result<ServerName> {

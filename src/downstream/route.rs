@@ -11,12 +11,12 @@ use crate::model::call::ToolCall;
 use crate::model::caller::Caller;
 use crate::model::ids::ActionId;
 use crate::model::scope::Scope;
-use crate::outlet::Outgoing;
+use crate::outlet::{Outgoing, Outlet};
 use crate::relay;
 use crate::telemetry::tasks;
 use crate::telemetry::traces::{CallStart, Trace, call_span};
 use crate::upstream::QUEUE;
-use crate::upstream::links::Links;
+use crate::upstream::links::{Links, Waiting};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -41,8 +41,14 @@ impl Door {
     pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> mpsc::Receiver<Outgoing> {
         let (outlet, inlet) = mpsc::channel(QUEUE);
         let era = arrived.revision.era();
+        let Some(waiting) = arrived.message.id.as_ref().and_then(|id| arrived.links.wait(id)) else {
+            let words = "another request of this id waits for its answer, or too many requests do";
+            let refused = Message::error(arrived.message.id, INVALID_REQUEST, words, None);
+            drop(outlet.try_send(Outgoing::Last(refused)));
+            return inlet;
+        };
         match treatment(&arrived.message.method, era) {
-            Treatment::Call => match self.call(arrived, outlet.clone()) {
+            Treatment::Call => match self.call(arrived, (outlet.clone(), waiting)) {
                 Ok((span, call)) => {
                     let gate = self.gate.clone();
                     tasks::spawn("call", self.running.track_future(gate.call_tool(call).instrument(span)));
@@ -54,7 +60,7 @@ impl Door {
             }
             Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
                 let Arrived { caller, scope, message, links, .. } = arrived;
-                let request = relay::Request { caller, scope, era, message, links, outlet };
+                let request = relay::Request { caller, scope, era, message, links, outlet, waiting };
                 let relay = self.relay.clone();
                 tasks::spawn("request", self.running.track_future(async move { relay.request(request).await }));
             }
@@ -78,7 +84,7 @@ impl Door {
     }
 
     /// Reads a call from a closed list of fields; nothing else of it can travel.
-    fn call(&self, arrived: Arrived, outlet: mpsc::Sender<Outgoing>) -> Result<(tracing::Span, Call), Message> {
+    fn call(&self, arrived: Arrived, (outlet, waiting): (Outlet, Waiting)) -> Result<(tracing::Span, Call), Message> {
         let message = &arrived.message;
         let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
         if !message.rest.is_empty() {
@@ -131,7 +137,7 @@ impl Door {
             arrived: self.clock.steady(),
         };
         let (era, caller, links) = (arrived.revision.era(), arrived.caller, arrived.links);
-        Ok((span, Call { judged, caller, message: arrived.message, era, links, outlet }))
+        Ok((span, Call { judged, caller, message: arrived.message, era, links, outlet, waiting }))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::model::caller::Caller;
 use crate::model::refusal::Refusal;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::Policy;
-use crate::upstream::links::Links;
+use crate::upstream::links::{Links, Waiting};
 use std::sync::Arc;
 
 /// A call, who makes it, and the way back.
@@ -33,6 +33,8 @@ pub struct Call {
     pub links: Arc<Links>,
     /// Where the agent reads.
     pub outlet: Outlet,
+    /// Its place among the agent's requests that wait.
+    pub waiting: Waiting,
 }
 
 impl Gate {

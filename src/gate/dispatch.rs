@@ -13,7 +13,8 @@ use crate::upstream::pump::{Passage, Passed};
 /// Our own keys never travel upstream unless toolgate itself put them there.
 const OURS: &str = "dev.toolgate/";
 
-/// Sends the call once; a detached one is finished even when the agent goes away. `_ruled` is the proof that every guard before has passed it.
+/// Sends the call once; a detached one is finished even when the agent goes away. `_ruled` is the proof that every guard
+/// before has passed it.
 pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -> Result<Message, Broken> {
     let settings = &tool.server.settings;
     // Until eras are bridged, the agent's is the server's.
@@ -21,13 +22,11 @@ pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -
         Era::Modern => header_params(call, tool),
         Era::Legacy => Vec::new(),
     };
-    let waiting = call.message.id.as_ref().and_then(|id| call.links.wait(id));
-    let cancelled = waiting.as_ref().map(|waiting| waiting.cancelled.clone());
     let passage = Passage {
         outlet: &call.outlet,
         links: &call.links,
         stop_when_gone: !detached,
-        cancelled: cancelled.as_ref(),
+        cancelled: Some(&call.waiting.cancelled),
         subscription: None,
     };
     let deadline = tokio::time::sleep(settings.timeout);
@@ -35,9 +34,7 @@ pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -
     let exchange = async {
         let (link, mut exchange) = call.links.request(&settings.name, outbound(call, tool), params).await?;
         sent = Some((link.clone(), exchange.id.clone()));
-        if let Some(waiting) = &waiting {
-            waiting.on(&link, &exchange.id);
-        }
+        call.waiting.on(&link, &exchange.id);
         passage.carry(&link, &mut exchange).await
     };
     let ended = tokio::select! {
@@ -52,7 +49,7 @@ pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -
             Ok(answer)
         }
         Ok(Passed::Gone) => {
-            if let Some((link, id)) = sent.filter(|_| cancelled.is_none_or(|cancelled| !cancelled.is_cancelled())) {
+            if let Some((link, id)) = sent.filter(|_| !call.waiting.cancelled.is_cancelled()) {
                 link.cancel(&id, "the agent went away").await;
             }
             Err(Broken::Cancelled)

@@ -1,7 +1,6 @@
 //! One request to one server, and its answer back.
 
 use super::{Failed, Relay, Request};
-use crate::mcp::answer::INVALID_REQUEST;
 use crate::mcp::message::Message;
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
@@ -20,11 +19,7 @@ impl Relay {
         server: &ServerName,
         message: Message,
     ) -> Result<Message, Failed> {
-        let waiting = request.message.id.as_ref().map(|id| request.links.wait(id));
-        let Some(waiting) = waiting.flatten() else {
-            let words = "another request of this id waits, or too many requests do".to_owned();
-            return Err(Failed::Answer(INVALID_REQUEST, words));
-        };
+        let waiting = &request.waiting;
         let patient = PATIENT.contains(&message.method.as_str());
         let timeout = self.servers.get(server.as_str()).map_or(FOREVER, |server| server.settings.timeout);
         let passage = Passage {

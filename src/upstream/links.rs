@@ -43,8 +43,8 @@ struct InFlight {
 }
 
 /// A request that waits for its answer; dropping it says that it no longer does.
-pub struct Waiting<'a> {
-    links: &'a Links,
+pub struct Waiting {
+    links: Arc<Links>,
     id: Vec<u8>,
     /// Cancelled when the agent cancels the request.
     pub cancelled: CancellationToken,
@@ -159,14 +159,14 @@ impl Links {
     }
 
     /// Notes that the agent's request waits; none if one of that id does already, or too many do.
-    pub fn wait(&self, id: &Text) -> Option<Waiting<'_>> {
+    pub fn wait(self: &Arc<Self>, id: &Text) -> Option<Waiting> {
         let cancelled = CancellationToken::new();
         let mut in_flight = self.in_flight.lock();
         if in_flight.len() >= IN_FLIGHT || in_flight.contains_key(id.as_bytes()) {
             return None;
         }
         in_flight.insert(id.as_bytes().to_vec(), InFlight { link: None, cancelled: cancelled.clone() });
-        Some(Waiting { links: self, id: id.as_bytes().to_vec(), cancelled })
+        Some(Waiting { links: self.clone(), id: id.as_bytes().to_vec(), cancelled })
     }
 
     /// Hands the agent's cancellation to the server that works on the request, under the server's id of it.
@@ -198,7 +198,7 @@ impl Links {
     }
 }
 
-impl Waiting<'_> {
+impl Waiting {
     /// Says which server works on the request, under which id.
     pub fn on(&self, link: &Arc<Link>, id: &Text) {
         if let Some(waiting) = self.links.in_flight.lock().get_mut(&self.id) {
@@ -207,7 +207,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
         if !self.cancelled.is_cancelled() {
             self.links.in_flight.lock().remove(&self.id);

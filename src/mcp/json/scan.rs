@@ -288,6 +288,12 @@ impl Scanner<'_> {
                 return self.refuse("malformed number");
             }
         }
+        if self.limits.differential
+            && self.text[start] == b'-'
+            && self.text[start..self.at].iter().all(|byte| b"-0.".contains(byte))
+        {
+            return Err(Malformed { what: "negative zero; some readers drop its sign", at: start });
+        }
         if fraction || whole > 15 { self.magnitude(start, fraction) } else { Ok(()) }
     }
 

@@ -38,6 +38,8 @@ fn refuses_what_peers_read_differently() {
         ("-9007199254740992", "number"),
         ("18446744073709551616", "number"),
         ("1e17", "number"),
+        ("-0", "negative zero"),
+        ("-0.0", "negative zero"),
         ("01", "malformed number"),
         ("1.", "malformed number"),
         (".5", "not a JSON value"),
@@ -87,7 +89,7 @@ fn json() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         (-9_007_199_254_740_991_i64..9_007_199_254_740_991).prop_map(Value::from),
-        (-1.0e9..1.0e9_f64).prop_map(Value::from),
+        (-1.0e9..1.0e9_f64).prop_map(|number| Value::from(number + 0.0)),
         "[^\u{0}]{0,12}".prop_map(Value::from),
     ];
     leaf.prop_recursive(5, 64, 6, |inner| {
