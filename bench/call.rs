@@ -2,6 +2,8 @@
 //! server that is down. CPU time of this thread is counted, so that a busy machine blurs the numbers less; the journal's
 //! own thread is not in them. `bench/load` measures whole processes.
 
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on says so")]
+
 use bytes::Bytes;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -51,11 +51,7 @@ impl App {
         let swept =
             leftovers.sweep().context("tool servers that an earlier toolgate left behind cannot be looked for")?;
         tracing::debug!(?swept, "looked for tool servers that an earlier toolgate left behind");
-        let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
-        let connections = connections().map_err(anyhow::Error::msg)?;
-        let around = Surroundings { connections, guard, leftovers: Arc::new(leftovers) };
-        let settings = config.servers.values().map(settings).collect::<anyhow::Result<Vec<_>>>()?;
-        let servers = Arc::new(Servers::new(settings, &around));
+        let servers = servers(config, leftovers)?;
         let metrics = Arc::new(Metrics::new());
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let tools = Arc::new(Toolbox::default());
@@ -142,6 +138,15 @@ pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListene
     TcpListener::bind(address).await.with_context(|| {
         format!("{address} cannot be listened on for {whose}; is another toolgate running? change `listen` or stop it")
     })
+}
+
+/// The configured tool servers, not yet connected.
+pub fn servers(config: &Config, leftovers: Leftovers) -> anyhow::Result<Arc<Servers>> {
+    let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
+    let connections = connections().map_err(anyhow::Error::msg)?;
+    let around = Surroundings { connections, guard, leftovers: Arc::new(leftovers) };
+    let settings = config.servers.values().map(settings).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(Arc::new(Servers::new(settings, &around)))
 }
 
 /// Rises when the tools or the policy change: either can change what somebody may list.

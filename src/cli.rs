@@ -30,7 +30,7 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Serve agents over HTTP.
+    /// Serve agents over HTTP, at 127.0.0.1:7777/mcp if nothing else is configured.
     Serve(serve::Args),
     /// Wrap one stdio tool server, for an agent that launches its servers itself.
     Stdio(stdio::Args),
@@ -52,7 +52,7 @@ pub enum Verb {
 #[derive(Debug, clap::Args)]
 pub struct LedgerArgs {
     /// The configuration whose `data` holds the ledger.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// What to look at.
     #[command(flatten)]

@@ -8,7 +8,7 @@ mod merge;
 
 pub use discover::initialized_together;
 
-use crate::mcp::answer::{METHOD_NOT_FOUND, MISSING_CAPABILITY};
+use crate::mcp::answer::{CANCELLED, METHOD_NOT_FOUND, MISSING_CAPABILITY};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
@@ -95,7 +95,8 @@ impl Relay {
         let answer = match ended {
             Ok(answer) => Message { id, ..answer },
             Err(Failed::Answer(code, words)) => Message::error(id, code, &words, None),
-            Err(Failed::Gone) => return,
+            Err(Failed::Gone) if request.era == Era::Modern => return,
+            Err(Failed::Gone) => Message::error(id, CANCELLED, "the request was cancelled", None),
             Err(Failed::Fault(fault)) => {
                 tracing::warn!(method = %request.message.method.escape_debug(), %fault, "a request was not answered");
                 let words = "the tool server did not answer; toolgate's log says why";

@@ -1,4 +1,6 @@
-//! `toolgate check`: judges configuration and policies without connecting anywhere; all problems at once.
+//! `toolgate check`: judges configuration and policies; all problems at once. Nothing is connected to, unless asked for.
+
+mod connect;
 
 use crate::config::{self, FILE_NAME};
 use crate::model::diagnostic::{Diagnostic, Severity};
@@ -15,13 +17,25 @@ pub struct Args {
     /// Configuration files, directories that hold a toolgate.yaml, or policy files at or below one
     /// [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml, /etc/toolgate/toolgate.yaml]
     paths: Vec<PathBuf>,
+    /// Also start or reach each tool server, and say which revisions agents will be offered
+    #[arg(long)]
+    connect: bool,
 }
 
 /// Prints every problem and one line that sums up. 0: no error, 1: an error.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let (text, code) = judge(&args.paths)?;
     std::io::stdout().write_all(text.as_bytes())?;
-    Ok(code)
+    if code > 0 || !args.connect {
+        return Ok(code);
+    }
+    let mut answered = true;
+    for configuration in configurations(&args.paths)? {
+        let (text, all) = connect::connect(&configuration)?;
+        std::io::stdout().write_all(text.as_bytes())?;
+        answered &= all;
+    }
+    Ok(u8::from(!answered))
 }
 
 /// What [`run`] prints, and its exit code.
@@ -29,25 +43,16 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 /// # Errors
 /// There is no configuration for a path.
 pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
-    let mut configurations = Vec::new();
-    if paths.is_empty() {
-        let none = || anyhow::anyhow!("no {FILE_NAME} here, in ~/.config/toolgate or in /etc/toolgate; name one");
-        configurations.push(config::find().ok_or_else(none)?);
-    }
-    for path in paths {
-        let found = configuration_of(path);
-        let found = found.ok_or_else(|| anyhow::anyhow!("no {FILE_NAME} in or above {}; name one", path.display()))?;
-        if !configurations.contains(&found) {
-            configurations.push(found);
-        }
-    }
     let mut diagnostics = Vec::new();
     let mut good = Vec::new();
-    for configuration in &configurations {
-        let config::Loaded { config: _, reading } = config::load(configuration);
+    for configuration in &configurations(paths)? {
+        let config::Loaded { config, reading } = config::load(configuration);
         if let Some(policy) = reading.policy {
             let contracts = policy.allowlist.contracts().count();
             good.push(format!("{}: {contracts} contracts, policy {}", configuration.display(), policy.version));
+        }
+        if let Some(several) = config.map(|config| config.servers.len()).filter(|servers| *servers > 1) {
+            good.push(format!("note: {}", together(several)));
         }
         diagnostics.extend(reading.diagnostics);
     }
@@ -63,6 +68,29 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
     }
     writeln!(text, "{errors} errors, {} warnings", diagnostics.len() - errors)?;
     Ok((text, u8::from(errors > 0)))
+}
+
+/// What nobody would guess about several servers at one address.
+fn together(servers: usize) -> String {
+    format!(
+        "/mcp offers the revisions that all {servers} servers speak, /mcp/{{server}} those of one; --connect says which"
+    )
+}
+
+fn configurations(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut configurations = Vec::new();
+    if paths.is_empty() {
+        let none = || anyhow::anyhow!("no {FILE_NAME} here, in ~/.config/toolgate or in /etc/toolgate; name one");
+        configurations.push(config::find().ok_or_else(none)?);
+    }
+    for path in paths {
+        let found = configuration_of(path);
+        let found = found.ok_or_else(|| anyhow::anyhow!("no {FILE_NAME} in or above {}; name one", path.display()))?;
+        if !configurations.contains(&found) {
+            configurations.push(found);
+        }
+    }
+    Ok(configurations)
 }
 
 /// The configuration that `path` is, holds, or belongs to as a policy.

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// What to look at.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration.
+    /// The configuration [default: as for serve]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// The call to explain.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration.
+    /// The configuration [default: as for serve]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The agent that would call.

@@ -17,10 +17,10 @@ use tokio::signal::unix::{SignalKind, signal};
 /// What to serve.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration; without it ./toolgate.yaml, ~/.config/toolgate/ and /etc/toolgate/ are looked at.
+    /// The configuration [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml, /etc/toolgate/toolgate.yaml]
     #[arg(long, value_name = "FILE", conflicts_with = "upstream")]
     config: Option<PathBuf>,
-    /// Without a configuration: observe the tool server at this address.
+    /// Without a configuration: observe the tool server at this address; every call is recorded, none refused
     #[arg(long, value_name = "URL")]
     upstream: Option<url::Url>,
 }

@@ -28,14 +28,14 @@ pub struct Args {
     /// With a configuration: the server of it to wrap, if it has several.
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
-    /// With a configuration: the agent that calls, if it has several.
+    /// With a configuration: the agent that calls, as `callers` names it
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// Where the ledger is kept; without a configuration the first free of ~/.local/state/toolgate/stdio-1 to -99.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The tool server's command; its environment is toolgate's own.
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "config")]
     command: Vec<String>,
 }
 

@@ -87,7 +87,7 @@ impl Door {
                 }
                 Ok(_) => tracing::warn!(server = %server.settings.name, "the tool server refused a session"),
                 Err(fault) => {
-                    tracing::warn!(server = %server.settings.name, %fault, "the tool server opened no session")
+                    tracing::warn!(server = %server.settings.name, %fault, "the tool server opened no session");
                 }
             }
         }

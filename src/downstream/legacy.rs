@@ -46,7 +46,7 @@ impl Door {
                 let mut inlet = self.start(arrived(&session, message, traceparent));
                 match inlet.recv().await {
                     Some(Outgoing::Last(answer)) => json(StatusCode::OK, &answer),
-                    Some(first) => session.feed(first, inlet).read(0, session.revision >= Revision::V2025_11_25),
+                    Some(first) => session.feed(&first, inlet).read(0, session.revision >= Revision::V2025_11_25),
                     None => empty(StatusCode::ACCEPTED),
                 }
             }

@@ -62,7 +62,7 @@ impl Session {
     }
 
     /// A new stream, fed from `first` and `rest` until the request is answered.
-    pub(super) fn feed(self: &Arc<Self>, first: Outgoing, mut rest: mpsc::Receiver<Outgoing>) -> Arc<Stream> {
+    pub(super) fn feed(self: &Arc<Self>, first: &Outgoing, mut rest: mpsc::Receiver<Outgoing>) -> Arc<Stream> {
         let stream = {
             let mut streams = self.streams.lock();
             streams.last += 1;
@@ -78,7 +78,7 @@ impl Session {
             }
             stream
         };
-        stream.take(&first);
+        stream.take(first);
         let written = stream.clone();
         tasks::spawn("legacy stream", async move {
             while let Some(outgoing) = rest.recv().await {

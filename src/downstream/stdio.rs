@@ -106,7 +106,7 @@ impl Desk {
             },
             (Kind::Request, None) if message.method == "initialize" => self.open(message).await,
             (Kind::Request, Some(_)) if message.method == "initialize" => {
-                self.say(&refuse("already initialized")).await
+                self.say(&refuse("already initialized")).await;
             }
             (Kind::Request, Some(session)) => self.start(arrived(session, message, None)),
             (Kind::Request, None) => self.say(&refuse("begin with `initialize`, or send 2026-07-28 `_meta`")).await,

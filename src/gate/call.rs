@@ -6,7 +6,6 @@ use super::record;
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
-use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::mcp::answer::{Decision, refused, with_decision};
@@ -61,7 +60,10 @@ impl Gate {
             }
             Err(refusal) => refused(None, call.era, &decision, refusal),
         };
-        let _ = call.outlet.send(Outgoing::Last(Message { id, ..answer })).await;
+        // A modern agent that cancelled wants to hear no more of the call (PROTOCOL §1.7).
+        if call.era == Era::Legacy || !matches!(ending, Err(Refusal::Cancelled)) {
+            let _ = call.outlet.send(Outgoing::Last(Message { id, ..answer })).await;
+        }
     }
 }
 
@@ -87,7 +89,7 @@ async fn guarded(
 
     taken.slot = Some(gate.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)?);
     // What a contract says changes something is finished even when the agent hangs up (SEMANTICS §4).
-    let detached = side_effect && policy.mode == Mode::Enforce;
+    let detached = side_effect && !admitted.rules().actions.is_empty();
     let reply = dispatch(call, tool, detached, ruled).await;
     trail.answered(side_effect, reply)
 }

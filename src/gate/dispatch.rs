@@ -16,8 +16,8 @@ const OURS: &str = "dev.toolgate/";
 /// Sends the call once; a detached one is finished even when the agent goes away. `_ruled` is the proof that every guard before has passed it.
 pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -> Result<Message, Broken> {
     let settings = &tool.server.settings;
-    let link = call.links.link(&settings.name).await?;
-    let params = match link.revision.era() {
+    // Until eras are bridged, the agent's is the server's.
+    let params = match call.era {
         Era::Modern => header_params(call, tool),
         Era::Legacy => Vec::new(),
     };
@@ -31,10 +31,10 @@ pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -
         subscription: None,
     };
     let deadline = tokio::time::sleep(settings.timeout);
-    let mut id = None;
+    let mut sent = None;
     let exchange = async {
-        let mut exchange = link.request(outbound(call, tool), params).await?;
-        id = Some(exchange.id.clone());
+        let (link, mut exchange) = call.links.request(&settings.name, outbound(call, tool), params).await?;
+        sent = Some((link.clone(), exchange.id.clone()));
         if let Some(waiting) = &waiting {
             waiting.on(&link, &exchange.id);
         }
@@ -52,7 +52,7 @@ pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -
             Ok(answer)
         }
         Ok(Passed::Gone) => {
-            if let Some(id) = id.filter(|_| cancelled.is_none_or(|cancelled| !cancelled.is_cancelled())) {
+            if let Some((link, id)) = sent.filter(|_| cancelled.is_none_or(|cancelled| !cancelled.is_cancelled())) {
                 link.cancel(&id, "the agent went away").await;
             }
             Err(Broken::Cancelled)
@@ -60,7 +60,7 @@ pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -
         Err(fault) => {
             if fault.sent == Sent::Nothing {
                 tool.server.suspect();
-            } else if let Some(id) = id {
+            } else if let Some((link, id)) = sent {
                 link.cancel(&id, "no answer in time").await;
             }
             Err(Broken::Fault(fault))

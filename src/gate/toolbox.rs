@@ -110,7 +110,7 @@ impl Toolbox {
                 self.changed.send_modify(|version| *version += 1);
             }
             tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
+                still = changes.changed() => if still.is_err() { return },
                 () = stop.cancelled() => return,
             }
         }

@@ -24,6 +24,9 @@ pub const MISSING_CAPABILITY: i64 = -32021;
 /// The named revision is not served.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// The agent cancelled the request; what SDKs' servers say then.
+pub const CANCELLED: i64 = -32800;
+
 /// Our key in `_meta` of answers (DESIGN §2).
 pub const DECISION: &str = "dev.toolgate/decision";
 
@@ -74,6 +77,9 @@ pub fn refused(id: Option<Text>, era: Era, decision: &Decision<'_>, refusal: &Re
     if matches!(refusal, Refusal::ToolNotAllowlisted) {
         let data = Text::of(&json!({ "code": refusal.code(), DECISION: decision.text() }));
         return Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data));
+    }
+    if matches!(refusal, Refusal::Cancelled) {
+        return Message::error(id, CANCELLED, &refusal.words(), None);
     }
     let mut result = json!({
         "content": [{ "type": "text", "text": refusal.words() }],

@@ -20,7 +20,6 @@ impl Relay {
         server: &ServerName,
         message: Message,
     ) -> Result<Message, Failed> {
-        let link = request.links.link(server).await?;
         let waiting = request.message.id.as_ref().map(|id| request.links.wait(id));
         let Some(waiting) = waiting.flatten() else {
             let words = "another request of this id waits, or too many requests do".to_owned();
@@ -35,10 +34,10 @@ impl Relay {
             cancelled: Some(&waiting.cancelled),
             subscription: None,
         };
-        let mut id = None;
+        let mut sent = None;
         let exchange = async {
-            let mut exchange = link.request(message, Vec::new()).await?;
-            id = Some(exchange.id.clone());
+            let (link, mut exchange) = request.links.request(server, message, Vec::new()).await?;
+            sent = Some((link.clone(), exchange.id.clone()));
             waiting.on(&link, &exchange.id);
             passage.carry(&link, &mut exchange).await
         };
@@ -49,7 +48,7 @@ impl Relay {
         match ended {
             Ok(Passed::Answer(answer)) => Ok(answer),
             Ok(Passed::Gone) => {
-                if let Some(id) = id.filter(|_| !waiting.cancelled.is_cancelled()) {
+                if let Some((link, id)) = sent.filter(|_| !waiting.cancelled.is_cancelled()) {
                     link.cancel(&id, "the agent went away").await;
                 }
                 Err(Failed::Gone)

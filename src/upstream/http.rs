@@ -177,6 +177,10 @@ impl HttpExchange {
     /// Sends a request; its id must be ours.
     pub async fn start(endpoint: &Endpoint, wire: Wire, message: &Message) -> Result<Self, Fault> {
         let response = endpoint.post(message, &wire).await?;
+        // With or without a JSON-RPC error in it, this says that the session is no more (PROTOCOL §3.1).
+        if wire.session.is_some() && response.status() == StatusCode::NOT_FOUND {
+            return Err(of_status(StatusCode::NOT_FOUND));
+        }
         Ok(Self { wire, ..Self::of(response, endpoint, message)? })
     }
 

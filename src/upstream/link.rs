@@ -176,6 +176,12 @@ impl Link {
         }
     }
 
+    /// Whether it can no longer be used.
+    pub fn is_over(&self) -> bool {
+        let gone = matches!(&self.carrier, Carrier::Child { conversation, .. } if conversation.is_over());
+        gone || self.ended.is_cancelled()
+    }
+
     /// Ends the conversation: the session is deleted, the child stopped.
     pub async fn close(&self) {
         self.ended.cancel();

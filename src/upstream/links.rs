@@ -1,6 +1,6 @@
 //! The links that serve one agent: the shared modern ones, or those of its own legacy session.
 
-use super::link::Link;
+use super::link::{Exchange, Link};
 use super::owners::Tasks;
 use super::questions::Questions;
 use super::server::Server;
@@ -64,6 +64,7 @@ impl Links {
     }
 
     /// The shared modern links for one request that stands alone: ids of other agents' requests say nothing about its own.
+    #[must_use]
     pub fn alone(&self) -> Self {
         Self { tasks: self.tasks.clone(), ..Self::shared(self.servers.clone()) }
     }
@@ -100,12 +101,33 @@ impl Links {
     pub async fn link(&self, name: &ServerName) -> Result<Arc<Link>, Fault> {
         let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
         let Some(session) = &self.session else { return server.shared() };
-        if let Some(link) = session.links.lock().await.get(name) {
+        if let Some(link) = session.links.lock().await.get(name).filter(|link| !link.is_over()) {
             return Ok(link.clone());
         }
         let (link, _) = self.open(server).await?;
         link.notify(Message::notification("notifications/initialized", None)).await?;
         Ok(link)
+    }
+
+    /// Sends a request to a server. One that no longer knows the session, as after a restart, has proven that it did
+    /// nothing: it gets a new session and the request once more.
+    pub async fn request(
+        &self,
+        name: &ServerName,
+        message: Message,
+        params: Vec<(String, String)>,
+    ) -> Result<(Arc<Link>, Exchange), Fault> {
+        let link = self.link(name).await?;
+        match (link.request(message.clone(), params.clone()).await, &self.session) {
+            (Err(fault), Some(session)) if fault.status == Some(404) => {
+                tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
+                session.links.lock().await.retain(|_, known| !Arc::ptr_eq(known, &link));
+                let link = self.link(name).await?;
+                let exchange = link.request(message, params).await?;
+                Ok((link, exchange))
+            }
+            (sent, _) => sent.map(|exchange| (link, exchange)),
+        }
     }
 
     /// Opens the session's link to a server; returns the server's answer to `initialize`.
@@ -152,10 +174,10 @@ impl Links {
         let Some(mut params) = note.body.as_ref().and_then(Text::object) else { return };
         let Some(id) = params.get("requestId").cloned() else { return };
         let found = {
-            let in_flight = self.in_flight.lock();
-            let Some(waiting) = in_flight.get(id.as_bytes()) else { return };
+            // From here on the agent may use the id again.
+            let Some(waiting) = self.in_flight.lock().remove(id.as_bytes()) else { return };
             waiting.cancelled.cancel();
-            waiting.link.clone()
+            waiting.link
         };
         if let Some((link, upstream_id)) = found {
             params.set("requestId", upstream_id);
@@ -187,6 +209,8 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.links.in_flight.lock().remove(&self.id);
+        if !self.cancelled.is_cancelled() {
+            self.links.in_flight.lock().remove(&self.id);
+        }
     }
 }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+/// How long a server may take to answer a request that the agent has cancelled.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// The agent's side of an exchange.
 pub struct Passage<'a> {
     /// Where the agent reads.
@@ -39,13 +42,24 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 impl Passage<'_> {
     /// Carries everything; returns the answer under the server's id.
     pub async fn carry(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
+        let passage = self.until_cancelled(link, exchange);
+        tokio::pin!(passage);
+        tokio::select! {
+            biased;
+            passed = &mut passage => return passed,
+            () = cancelled(self.cancelled), if self.stop_when_gone => {}
+        }
+        // The server has been told; what it still answers is the answer.
+        tokio::time::timeout(LAST_WORDS, passage).await.unwrap_or(Ok(Passed::Gone))
+    }
+
+    async fn until_cancelled(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
         loop {
             let inbound = if self.stop_when_gone {
                 tokio::select! {
                     biased;
                     inbound = exchange.next() => inbound?,
                     () = self.outlet.closed() => return Ok(Passed::Gone),
-                    () = cancelled(self.cancelled) => return Ok(Passed::Gone),
                 }
             } else {
                 exchange.next().await?
@@ -69,6 +83,9 @@ impl Passage<'_> {
                 Outgoing::Interrupted(retry_ms) => Some(Duration::from_millis(retry_ms)),
                 Outgoing::KeepAlive | Outgoing::Message(_) | Outgoing::Last(_) => None,
             };
+            if self.cancelled.is_some_and(CancellationToken::is_cancelled) {
+                continue;
+            }
             if self.outlet.send(outgoing).await.is_err() && self.stop_when_gone {
                 return Ok(Passed::Gone);
             }

@@ -201,7 +201,7 @@ impl Server {
         mut unsolicited: mpsc::Receiver<Message>,
         stop: &CancellationToken,
     ) -> String {
-        let (mut talks, mut stale, mut due) = (true, false, tokio::time::Instant::now());
+        let (mut talks, mut stale, mut due) = (true, false, Box::pin(tokio::time::sleep(Duration::ZERO)));
         let mut listening = Box::pin(self.listen(base));
         loop {
             tokio::select! {
@@ -218,9 +218,9 @@ impl Server {
                     None => talks = false,
                 },
                 () = self.stale.notified(), if !stale => stale = true,
-                () = tokio::time::sleep_until(due), if stale => {
+                () = &mut due, if stale => {
                     if let Err(fault) = self.list_again(base).await { return fault.what; }
-                    (stale, due) = (false, tokio::time::Instant::now() + BETWEEN_LISTINGS);
+                    (stale, due) = (false, Box::pin(tokio::time::sleep(BETWEEN_LISTINGS)));
                 }
             }
         }

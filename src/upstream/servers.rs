@@ -25,9 +25,11 @@ impl Servers {
     /// Connects every server, and keeps them connected until `stop`.
     pub fn start(self: &Arc<Self>, tracker: &TaskTracker, stop: &CancellationToken) {
         for server in &self.all {
+            // Before the server runs, so that its first state is a change too.
+            let (servers, mut state) = (self.clone(), server.state());
             let (running, stopped) = (server.clone(), stop.clone());
             tasks::spawn("tool server", tracker.track_future(async move { running.run(stopped).await }));
-            let (servers, mut state, stopped) = (self.clone(), server.state(), stop.clone());
+            let stopped = stop.clone();
             tasks::spawn("tool server changes", async move {
                 loop {
                     tokio::select! {

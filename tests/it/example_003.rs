@@ -40,9 +40,10 @@ const CREATE: &str = "billing__create_invoice";
 /// The legal call (003-31) with one member changed; `null` takes it away.
 fn with(key: &str, value: Value) -> Value {
     let mut arguments = json!({ "tenant_id": "t_001", "currency": "CNY", "amount": 1200, "customer_id": "c_123" });
-    match value {
-        Value::Null => drop(arguments.as_object_mut().unwrap().remove(key)),
-        value => arguments[key] = value,
+    if value.is_null() {
+        arguments.as_object_mut().unwrap().remove(key);
+    } else {
+        arguments[key] = value;
     }
     arguments
 }

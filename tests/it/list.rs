@@ -140,6 +140,7 @@ async fn long_listings_have_pages_and_cursors_of_ours() {
 /// SECURITY §2.2: what would hang, bloat or fetch is quarantined. Nothing is fetched, the rest is served, and operators
 /// read why.
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table, judged row by row")]
 async fn tools_that_cannot_be_judged_are_quarantined() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -179,12 +180,15 @@ async fn tools_that_cannot_be_judged_are_quarantined() {
         schema("twin", json!({ "type": "object" })),
         schema("Twin", json!({ "type": "object" })),
     ];
-    let count = tools.len() - 1;
+    let count = tools.len() - 2;
     tools.push(tool("after"));
     let puppet = Puppet::with(tools).await;
     let gate = Gate::start(Settings::observed(puppet.url())).await;
     let agent = gate.agent().at("/mcp/oracle");
-    assert_eq!(agent.tools().await, ["before", "after"]);
+    assert_eq!(agent.tools().await, ["before", "lookaround", "after"]);
+    let hostile = "a".repeat(100_000);
+    let judged = agent.call("lookaround", json!({ "a": hostile })).await;
+    assert!(judged["result"].is_object(), "judged in time, although one engine would take a minute: {judged}");
     let refused = agent.call("remote", json!({ "a": 1 })).await;
     assert_eq!(refused["error"]["data"]["code"], "tool_not_allowlisted");
     assert!(agent.call("after", json!({})).await["result"].is_object());
@@ -236,15 +240,16 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
 
     for (goes, expected) in [(true, &all[1..]), (false, &all[..])] {
         if goes {
-            shaky.down()
+            shaky.down();
         } else {
-            shaky.up().await
+            shaky.up().await;
         }
         if goes {
-            // Nobody need call it, but whoever does is told that nothing was sent.
+            // Nobody need call it, but whoever does is told why there is no answer.
             let answer = modern.call("shaky__go", json!({})).await;
             let code = crate::stage::code(&answer).unwrap();
-            assert!(["upstream_unavailable", "tool_not_allowlisted"].contains(&code.as_str()), "{answer}");
+            let known = ["upstream_unavailable", "upstream_failed", "tool_not_allowlisted"];
+            assert!(known.contains(&code.as_str()), "{answer}");
         }
         for agent in [&modern, &legacy] {
             until("the listing follows", || async { (agent.tools().await == expected).then_some(()) }).await;

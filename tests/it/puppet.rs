@@ -316,7 +316,10 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
     let session = head.headers.get("mcp-session-id").map(|value| value.to_str().unwrap().to_owned());
     let known = session.as_ref().is_none_or(|session| strings.sessions.lock().unwrap().contains(session));
     if !known {
-        return bare(404);
+        let error = json!({ "code": -32001, "message": "Session not found" });
+        let mut response = whole(&json!({ "jsonrpc": "2.0", "id": null, "error": error }));
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        return response;
     }
     match head.method {
         Method::GET if strings.eras.1 && session.is_some() => return stream(&strings, strings.listener(None), None),

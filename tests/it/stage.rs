@@ -41,7 +41,7 @@ impl Settings {
 
 /// The running program.
 pub struct Gate {
-    gate: harness::gate::Gate,
+    pub gate: harness::gate::Gate,
 }
 
 impl Settings {
@@ -90,11 +90,6 @@ impl Gate {
         self.gate.terminate();
         assert!(self.gate.wait().await.success());
         self.gate.setup.clone()
-    }
-
-    /// Runs another verb in this directory: exit code, standard output, standard error.
-    pub async fn run(&self, args: &[&str]) -> (i32, String, String) {
-        run(&self.gate.setup, args).await
     }
 
     /// The ledger, once it has at least `count` entries.
@@ -207,6 +202,11 @@ impl Agent {
 
     /// Sends a message with the headers its revision wants.
     pub async fn post(&self, message: &Value) -> Reading {
+        self.raw(message, message.to_string()).await
+    }
+
+    /// Sends `text` with the headers that `message` wants.
+    pub async fn raw(&self, message: &Value, text: String) -> Reading {
         let mut request = self.http.post(format!("{}{}", self.base, self.path));
         let mut headers = vec![("content-type", "application/json".to_owned())];
         headers.push(("accept", "application/json, text/event-stream".to_owned()));
@@ -223,7 +223,7 @@ impl Agent {
         for (name, value) in self.headers.iter().filter(|(_, value)| value != "-") {
             request = request.header(name, value);
         }
-        self.sent(request.body(message.to_string())).await
+        self.sent(request.body(text)).await
     }
 
     /// Opens the standalone stream, or takes one up again.

@@ -59,7 +59,9 @@ impl Report {
         println!("| connections | way | CPU µs/call | × nginx | p50 µs | p99 µs | p50 over direct | calls/s |");
         println!("|---:|---|---:|---:|---:|---:|---:|---:|");
         let mut rows = std::mem::take(&mut self.rows);
-        rows.values_mut().for_each(|row| row.latencies.sort_unstable());
+        for row in rows.values_mut() {
+            row.latencies.sort_unstable();
+        }
         for connections in crate::CONNECTIONS {
             for way in &self.order {
                 let Some(row) = rows.get(&(connections, *way)) else { continue };

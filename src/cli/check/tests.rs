@@ -35,3 +35,13 @@ fn the_quickstart_is_fine() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("5 contracts, policy "), "{text}");
 }
+
+#[test]
+fn several_servers_are_told_what_their_common_address_offers() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "servers: { one: { command: x }, two: { url: 'http://127.0.0.1:1/mcp' } }\nmode: observe\n";
+    fs::write(directory.path().join("toolgate.yaml"), config).unwrap();
+    let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("note: /mcp offers the revisions that all 2 servers speak"), "{text}");
+}

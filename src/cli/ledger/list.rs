@@ -92,5 +92,5 @@ impl List {
 }
 
 fn row([time, action, agent, tool, outcome, code, ms]: [&str; 7]) -> String {
-    format!("{time:<27}  {action:<36}  {agent:<12}  {tool:<28}  {outcome:<8}  {code:<24}  {ms:>8}")
+    format!("{time:<30}  {action:<36}  {agent:<12}  {tool:<28}  {outcome:<8}  {code:<24}  {ms:>8}")
 }

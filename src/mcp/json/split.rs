@@ -86,7 +86,7 @@ impl<'a> Members<'a> {
     }
 }
 
-impl<'a> Members<'a> {
+impl Members<'_> {
     /// Where the next key, with its quotes, and its value stand.
     fn step(&mut self) -> Option<(Range<usize>, Range<usize>)> {
         let start = pass(self.text, self.at, b", \t\n\r");

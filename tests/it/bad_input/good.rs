@@ -1,6 +1,6 @@
 //! The same scenery with good input: a table of refusals proves nothing while nothing passes.
 
-use super::{governed, json};
+use super::{Behaviour, Execution, Script, Setup, governed, json};
 
 #[tokio::test]
 async fn good_calls_run_once_on_both_wires_and_are_recorded_as_they_ran() {
@@ -14,7 +14,24 @@ async fn good_calls_run_once_on_both_wires_and_are_recorded_as_they_ran() {
     assert!(answer.is_done(), "{answer:?}");
     let (executions, entries) = (oracle.executions(), gate.entries(3).await);
     assert_eq!(executions.iter().map(|run| run.tool.as_str()).collect::<Vec<_>>(), ["write", "write", "read"]);
-    let digests: Vec<String> = executions.iter().map(super::super::harness::tool_server::Execution::digest).collect();
+    let digests: Vec<String> = executions.iter().map(Execution::digest).collect();
     let recorded: Vec<&str> = entries.iter().map(|entry| entry["params_hash"].as_str().unwrap()).collect();
     assert_eq!(recorded, digests);
+}
+
+#[tokio::test]
+async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused() {
+    let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
+    let oracle = Script::new().tool_with("open", &schema, Behaviour::Answers).start().await;
+    let policy = "contracts:
+  fs__open: { purpose: p, actions: [write], secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
+";
+    let gate = Setup::new().server("fs", &oracle).policy(policy).start().await;
+    for arguments in [json!({ "Path": "/etc" }), json!({ "path": "/etc" })] {
+        let answer = gate.agent().call("fs__open", arguments.clone()).await;
+        assert_eq!(answer.refusal(), "schema_invalid", "{arguments}: {answer:?}");
+        assert!(!answer.text().contains("/etc"), "{arguments}: echoes a value");
+    }
+    assert!(oracle.executions().is_empty());
+    assert!(gate.agent().call("fs__open", json!({ "path": "/ok" })).await.is_done());
 }

@@ -26,7 +26,7 @@ pub struct Agent {
 }
 
 /// An answer, whole.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
@@ -156,6 +156,13 @@ impl Agent {
 pub fn modern(method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({ VERSION_KEY: MODERN, "io.modelcontextprotocol/clientCapabilities": {} });
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text: String = self.text().chars().take(2_000).collect();
+        write!(f, "{} {:?} {text}", self.status, self.headers)
+    }
 }
 
 impl Answer {

@@ -2,7 +2,7 @@
 
 use super::agent::{Agent, get};
 use super::tool_server::ToolServer;
-use super::{DEADLINE, until};
+use super::{DEADLINE, until, until_or};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -160,11 +160,10 @@ impl Setup {
     /// Starts `toolgate serve` and waits until it is ready.
     pub async fn start(self) -> Gate {
         let gate = self.begin().await;
-        let path = gate.operators;
-        until(&format!("/readyz is 200; log:\n{}", gate.log()), || async move {
-            let answer = get(path, "/readyz").await?;
-            (answer.status == 200).then_some(())
-        })
+        until_or(
+            || format!("/readyz is 200; log:\n{}", gate.log()),
+            || async { get(gate.operators, "/readyz").await.filter(|answer| answer.status == 200) },
+        )
         .await;
         gate
     }
@@ -262,7 +261,8 @@ impl Gate {
 
     /// Waits for its end.
     pub async fn wait(&mut self) -> ExitStatus {
-        tokio::time::timeout(DEADLINE, self.process.wait()).await.expect("toolgate ends").unwrap()
+        let ended = tokio::time::timeout(DEADLINE, self.process.wait()).await;
+        ended.unwrap_or_else(|_| panic!("toolgate does not end; log:\n{}", self.log())).unwrap()
     }
 
     /// Whether it still runs.
@@ -271,7 +271,8 @@ impl Gate {
         self.process.try_wait().unwrap().is_none()
     }
 
-    fn signal(&self, signal: rustix::process::Signal) {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }

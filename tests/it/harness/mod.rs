@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod gate;
+pub mod stdio;
 pub mod tool_server;
 
 use std::future::Future;
@@ -16,7 +17,12 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Waits until `look` finds something, or fails with `what`.
-pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: impl FnMut() -> F) -> T {
+    until_or(|| what.to_owned(), look).await
+}
+
+/// As [`until`], with words that are made when it failed.
+pub async fn until_or<T, F: Future<Output = Option<T>>>(what: impl Fn() -> String, mut look: impl FnMut() -> F) -> T {
     let found = tokio::time::timeout(DEADLINE, async {
         loop {
             if let Some(found) = look().await {
@@ -25,5 +31,5 @@ pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl 
             tokio::time::sleep(LOOK).await;
         }
     });
-    found.await.unwrap_or_else(|_| panic!("not within {DEADLINE:?}: {what}"))
+    found.await.unwrap_or_else(|_| panic!("not within {DEADLINE:?}: {}", what()))
 }

@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -35,11 +34,11 @@ impl Script {
 
     /// A tool that takes any object.
     pub fn tool(self, name: &str, behaviour: Behaviour) -> Self {
-        self.tool_with(name, json!({ "type": "object" }), behaviour)
+        self.tool_with(name, &json!({ "type": "object" }), behaviour)
     }
 
     /// A tool with its `inputSchema`.
-    pub fn tool_with(self, name: &str, schema: Value, behaviour: Behaviour) -> Self {
+    pub fn tool_with(self, name: &str, schema: &Value, behaviour: Behaviour) -> Self {
         self.definition(json!({ "name": name, "inputSchema": schema }), behaviour)
     }
 
@@ -62,7 +61,7 @@ impl Script {
         let log = Log::open(&directory.path().join("executions")).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared { script: self, log, held: Semaphore::new(0), requests: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared { script: self, log, held: Semaphore::new(0), requests: Mutex::default() });
         let serving = tokio::spawn(wire::serve(listener, shared.clone()));
         ToolServer { address, directory, shared, serving }
     }
@@ -74,7 +73,8 @@ struct Shared {
     log: Log,
     /// One permit lets one held answer go.
     held: Semaphore,
-    requests: AtomicUsize,
+    /// The JSON-RPC or else the HTTP method of every request.
+    requests: Mutex<Vec<String>>,
 }
 
 /// A running oracle; dropping it ends it.
@@ -109,9 +109,9 @@ impl ToolServer {
         executions(&self.directory.path().join("executions"))
     }
 
-    /// How many requests came, of any kind.
-    pub fn requests(&self) -> usize {
-        self.shared.requests.load(Ordering::SeqCst)
+    /// The method of every request that came: JSON-RPC's, or else HTTP's.
+    pub fn requests(&self) -> Vec<String> {
+        self.shared.requests.lock().unwrap().clone()
     }
 
     /// Lets one call of a tool that is [`Behaviour::Held`] be answered.
@@ -130,7 +130,8 @@ impl Execution {
     /// SHA-256 over the RFC 8785 form of the arguments, in hex: the `params_hash` of the ledger.
     pub fn digest(&self) -> String {
         let canonical = serde_json_canonicalizer::to_vec(&self.arguments).unwrap();
-        Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
+        let hex: Vec<String> = Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect();
+        hex.concat()
     }
 }
 

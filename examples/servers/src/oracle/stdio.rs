@@ -42,10 +42,12 @@ pub fn serve(log: &Path, eras: Eras, stubborn: bool) -> Result<(), Failure> {
             say(&answer(&message, &tools, eras))?;
         }
     }
-    while stubborn {
+    if !stubborn {
+        return Ok(());
+    }
+    loop {
         std::thread::park();
     }
-    Ok(())
 }
 
 fn execute(log: &Log, message: &Value, line: &str) -> Result<(), Failure> {

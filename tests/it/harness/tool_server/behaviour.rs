@@ -51,8 +51,8 @@ impl Behaviour {
     pub(super) async fn answer(&self, shared: &Shared, message: &Value, to: &mut OwnedWriteHalf) -> Option<()> {
         let right = done(message).to_string();
         let events = |parts: &[&str]| {
-            let body: String = parts.iter().map(|part| format!("data: {part}\n\n")).collect();
-            plain("200 OK", "text/event-stream", &body)
+            let body: Vec<String> = parts.iter().map(|part| format!("data: {part}\n\n")).collect();
+            plain("200 OK", "text/event-stream", &body.concat())
         };
         let bytes = match self {
             Self::Answers => json_answer(&right),

@@ -4,7 +4,6 @@ use super::script::{Eras, answer, is_modern};
 use super::{Behaviour, Shared};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,7 +29,6 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     while let Some(request) = read(&mut reader).await {
-        shared.requests.fetch_add(1, Ordering::SeqCst);
         let going_on = tokio::select! {
             answered = respond(&shared, &request, &mut writer) => answered.is_some(),
             // Whoever hangs up no longer waits.
@@ -60,7 +58,10 @@ async fn read(reader: &mut BufReader<OwnedReadHalf>) -> Option<Request> {
 }
 
 async fn respond(shared: &Shared, request: &Request, to: &mut OwnedWriteHalf) -> Option<()> {
-    let Ok(message) = serde_json::from_str::<Value>(&request.body) else {
+    let message = serde_json::from_str::<Value>(&request.body);
+    let method = message.as_ref().ok().and_then(|message| message["method"].as_str());
+    shared.requests.lock().unwrap().push(method.unwrap_or(&request.method).to_owned());
+    let Ok(message) = message else {
         let status = if request.method == "DELETE" { 200 } else { 405 };
         return bare(status, to).await;
     };

@@ -1,0 +1,23 @@
+# What CI runs.
+verify:
+    .ci/run
+
+# What needs no set-up: format, lints, documents, tests.
+quick:
+    tests/run quick
+
+# The tests alone.
+test *ARGS:
+    cargo nextest run {{ARGS}}
+
+# Floors, names, sizes, documents.
+tidy:
+    cargo test --quiet --test tidy
+
+# The quickstart of README.md.
+serve:
+    cargo run --release -- serve --config examples/quickstart/toolgate.yaml
+
+# The generated files, written again.
+schemas:
+    cargo run --quiet -- schema policy > policies/policy.schema.json && cargo run --quiet -- schema config > policies/toolgate.schema.json

@@ -1,0 +1,52 @@
+//! `toolgate stdio` as an agent runs it: one line out, one line in.
+
+use super::DEADLINE;
+use super::agent::Answer;
+use super::gate::Setup;
+use std::process::{ExitStatus, Stdio};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+
+/// A running `toolgate stdio`; dropping it kills it.
+pub struct StdioGate {
+    process: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl StdioGate {
+    /// Starts it on a configuration with one server.
+    pub fn start(setup: &Setup) -> Self {
+        let config = setup.write();
+        let log = std::fs::File::create(setup.directory().join("log")).unwrap();
+        let mut command = setup.command(&["stdio", "--config", config.to_str().unwrap()]);
+        let mut process = command.stdin(Stdio::piped()).stderr(log).spawn().unwrap();
+        let input = process.stdin.take().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, input, output }
+    }
+
+    /// Writes a line.
+    pub async fn write(&mut self, line: &[u8]) {
+        self.input.write_all(&[line, b"\n"].concat()).await.unwrap();
+    }
+
+    /// Reads a line; its status is 0, for there is none. None: the end.
+    pub async fn read(&mut self) -> Option<Answer> {
+        let line = tokio::time::timeout(DEADLINE, self.output.next_line()).await.expect("a line in time").unwrap()?;
+        Some(Answer { status: 0, headers: Vec::new(), body: line.into_bytes() })
+    }
+
+    /// Writes a line and reads one.
+    pub async fn ask(&mut self, line: &[u8]) -> Answer {
+        self.write(line).await;
+        self.read().await.expect("an answer")
+    }
+
+    /// Closes its input and waits for its end.
+    pub async fn close(self) -> ExitStatus {
+        let Self { mut process, input, .. } = self;
+        drop(input);
+        tokio::time::timeout(DEADLINE, process.wait()).await.expect("toolgate ends").unwrap()
+    }
+}

@@ -1,0 +1,449 @@
+//! What is no governed call arrives as the same JSON value, both ways and on both wires, and as soon as it is said.
+
+use crate::harness::until;
+use crate::puppet::{Answer, Puppet, event, tool};
+use crate::stage::{Agent, Block, Gate, Settings};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Map, Value, json};
+
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// Methods that are forwarded to one server, by era; the last ones nobody knows.
+const BOTH: &[&str] = &[
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+    "x-vendor/anything",
+];
+const LEGACY_ONLY: &[&str] =
+    &["logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list", "server/unheard-of"];
+
+async fn stage() -> (Puppet, Gate) {
+    stage_in(true).await
+}
+
+async fn stage_in(observe: bool) -> (Puppet, Gate) {
+    let puppet = Puppet::with(vec![tool("read"), tool("write")]).await;
+    let policy = "contracts:
+  oracle__read: { purpose: test, actions: [read], secrets: [] }
+  oracle__write: { purpose: test, actions: [write], secrets: [] }
+";
+    let servers = vec![("oracle", puppet.url())];
+    let settings = Settings { servers, callers: "", more: "", policy: policy.to_owned(), observe };
+    (puppet, Gate::start(settings).await)
+}
+
+/// The agents of both wires at the server's own address.
+async fn both(gate: &Gate) -> [Agent; 2] {
+    [gate.agent().at("/mcp/oracle"), gate.legacy("/mcp/oracle").await]
+}
+
+// === Any message ===
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-9_007_199_254_740_991_i64..=9_007_199_254_740_991).prop_map(Value::from),
+        (-1e15_f64..1e15).prop_map(|number| json!(number + 0.5)),
+        "\\PC{0,12}".prop_map(Value::from),
+        "[\\x01-\\x1f\"\\\\/]{0,4}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            members(inner).prop_map(Value::Object),
+        ]
+    })
+}
+
+/// Members whose names mean nothing in any revision.
+fn members(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
+    prop::collection::btree_map("x[a-z0-9 é顾./_-]{0,6}", value, 0..5).prop_map(|members| members.into_iter().collect())
+}
+
+#[derive(Debug, Clone)]
+struct Exchange {
+    method: usize,
+    params: Map<String, Value>,
+    meta: Map<String, Value>,
+    envelope: Map<String, Value>,
+    /// What the server says before it answers.
+    notes: Vec<Map<String, Value>>,
+    /// The result's members, or the error.
+    answer: Result<Map<String, Value>, (i64, String, Value)>,
+    answer_envelope: Map<String, Value>,
+}
+
+fn any_exchange() -> impl Strategy<Value = Exchange> {
+    let object = || members(any_value());
+    let error = (-40_000_i64..40_000, "\\PC{0,20}", any_value());
+    let answer = prop_oneof![3 => object().prop_map(Ok), 1 => error.prop_map(Err)];
+    let notes = prop::collection::vec(object(), 0..3);
+    (0_usize..32, object(), object(), object(), notes, answer, object()).prop_map(
+        |(method, params, meta, envelope, notes, answer, answer_envelope)| Exchange {
+            method,
+            params,
+            meta,
+            envelope,
+            notes,
+            answer,
+            answer_envelope,
+        },
+    )
+}
+
+fn without_id(message: &Value) -> Value {
+    let mut message = message.clone();
+    message.as_object_mut().unwrap().remove("id");
+    message
+}
+
+async fn passes(puppet: &Puppet, agent: &Agent, exchange: Exchange) {
+    let methods: Vec<&str> = if agent.is_legacy() { [BOTH, LEGACY_ONLY].concat() } else { BOTH.to_vec() };
+    let mut params = Value::Object(exchange.params);
+    params["_meta"] = Value::Object(exchange.meta);
+    params["_meta"]["traceparent"] = json!(TRACE);
+    let mut request = agent.request(methods[exchange.method % methods.len()], params);
+    request.as_object_mut().unwrap().extend(exchange.envelope);
+
+    let mut answer = json!({ "jsonrpc": "2.0" });
+    match exchange.answer {
+        Ok(mut result) => {
+            if !agent.is_legacy() {
+                result.insert("resultType".to_owned(), json!("complete"));
+            }
+            answer["result"] = Value::Object(result);
+        }
+        Err((code, message, data)) => answer["error"] = json!({ "code": code, "message": message, "data": data }),
+    }
+    answer.as_object_mut().unwrap().extend(exchange.answer_envelope);
+    let note =
+        |params: Map<String, Value>| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params });
+    let notes: Vec<Value> = exchange.notes.into_iter().map(note).collect();
+
+    puppet.forget();
+    let (said, last) = (notes.clone(), answer.clone());
+    puppet.answers(move |seen| {
+        let (sender, receiver) = tokio::sync::mpsc::channel(8);
+        let mut last = last.clone();
+        if said.is_empty() {
+            return Answer::Message(last);
+        }
+        last["id"] = seen.body["id"].clone();
+        for message in said.iter().chain([&last]) {
+            sender.try_send(event(message)).unwrap();
+        }
+        Answer::Stream(receiver)
+    });
+    let mut reading = agent.post(&request).await;
+    for note in &notes {
+        assert_eq!(&reading.message().await, note);
+    }
+    let got = reading.whole().await;
+    assert_eq!(got["id"], request["id"], "{got}");
+    assert_eq!(without_id(&got), without_id(&answer));
+    let seen = puppet.seen();
+    assert_eq!(seen.len(), 1, "{seen:#?}");
+    assert_eq!(without_id(&seen[0].body), without_id(&request));
+}
+
+/// DESIGN §3, issue 2 "Transparency": any message that is no governed call comes out as the same JSON value, and so does
+/// what the server says to it; unknown methods too, in observe mode.
+#[test]
+fn any_message_arrives_as_the_same_value() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (puppet, agents) = runtime.block_on(async {
+        let (puppet, gate) = stage().await;
+        let agents = both(&gate).await;
+        ((puppet, gate), agents)
+    });
+    let mut runner = TestRunner::new(Config { cases: 96, failure_persistence: None, ..Config::default() });
+    let tried = runner.run(&(any_exchange(), any::<bool>()), |(exchange, legacy)| {
+        runtime.block_on(passes(&puppet.0, &agents[usize::from(legacy)], exchange));
+        Ok(())
+    });
+    tried.unwrap();
+}
+
+/// Issue 2: what a legacy agent says without wanting an answer arrives as it was said.
+#[tokio::test]
+async fn notifications_of_agents_arrive_as_they_were_said() {
+    let (puppet, gate) = stage().await;
+    let [_, agent] = both(&gate).await;
+    for method in ["notifications/roots/list_changed", "notifications/progress", "notifications/x-unheard-of"] {
+        let note =
+            json!({ "jsonrpc": "2.0", "method": method, "params": { "progressToken": 7, "x": [1, null] }, "y": {} });
+        assert_eq!(agent.post(&note).await.status, 202);
+        let seen = puppet.sees(method, |seen| seen.method() == method).await;
+        assert_eq!(seen.body, note);
+    }
+}
+
+/// DESIGN §3: a call is rebuilt from a closed list of fields, but what is in them is as the agent wrote it, and the result
+/// is as the server wrote it, with our verdict beside it (PROTOCOL §1.6: `input_required`, `requestState`, `inputResponses`).
+#[tokio::test]
+async fn calls_that_need_input_travel_unchanged() {
+    let (puppet, gate) = stage().await;
+    let agent = gate.agent().at("/mcp/oracle");
+    let asked = json!({
+        "resultType": "input_required", "requestState": "opaque/==\u{1f9fe}", "x-unknown": { "a": [1.5, null] },
+        "inputRequests": { "who": { "method": "elicitation/create", "params": { "message": "who?", "x": 1 } } },
+        "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "puppet", "version": "1" }, "x": true },
+    });
+    let result = asked.clone();
+    puppet.answers(move |_| Answer::Result(result.clone()));
+    let mut params = json!({
+        "name": "read", "arguments": { "b": 1, "a": { "z": [], "y": 1.25 } }, "requestState": "from before",
+        "inputResponses": { "who": { "action": "accept", "content": { "name": "ann" } } },
+        "_meta": { "traceparent": TRACE, "tracestate": "a=b", "baggage": "c=d", "progressToken": "p-1", "x/y": { "z": 1 } },
+    });
+    let request = agent.request("tools/call", params.clone());
+    params = request["params"].clone();
+    let mut answer = agent.answered(&request).await;
+    assert_eq!(puppet.seen()[0].body["params"], params);
+    let decision = answer["result"]["_meta"].as_object_mut().unwrap().remove("dev.toolgate/decision");
+    assert_eq!(decision.unwrap()["outcome"], "answered");
+    assert_eq!(answer["result"], asked);
+}
+
+/// Our own keys are between the agent and toolgate: they do not travel on.
+#[tokio::test]
+async fn our_own_meta_keys_stay_here() {
+    let (puppet, gate) = stage().await;
+    for agent in both(&gate).await {
+        puppet.forget();
+        let meta = json!({ "dev.toolgate/session": "s", "dev.toolgate/task": "t", "other": 1 });
+        agent.ask("tools/call", json!({ "name": "read", "_meta": meta })).await;
+        let seen = puppet.seen()[0].body["params"]["_meta"].clone();
+        assert_eq!((seen.get("dev.toolgate/session"), seen["other"].clone()), (None, json!(1)));
+    }
+}
+
+// === As soon as it is said ===
+
+fn progress(step: u32) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "p", "progress": step, "x": {} } })
+}
+
+fn done(id: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "result": { "content": [], "resultType": "complete" } })
+}
+
+/// Issue 2: each event and comment is here while the server still withholds the next.
+#[tokio::test]
+async fn streams_arrive_event_by_event() {
+    let (puppet, gate) = stage().await;
+    for agent in both(&gate).await {
+        for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))]
+        {
+            puppet.forget();
+            let server = puppet.holds(method);
+            server.send(": still there\n\n".to_owned()).await.unwrap();
+            let message = agent.request(method, params);
+            let mut reading = agent.post(&message).await;
+            let first = loop {
+                match reading.next().await.unwrap() {
+                    Block::Comment(comment) => break comment,
+                    // A legacy stream begins with an event that only carries an id.
+                    Block::Event { message: None, .. } => {}
+                    other @ Block::Event { .. } => panic!("{other:?}"),
+                }
+            };
+            assert!(first.starts_with(' ') || first.is_empty(), "{first:?}");
+            for step in 1..4 {
+                server.send(event(&progress(step))).await.unwrap();
+                assert_eq!(reading.message().await, progress(step));
+            }
+            let id = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+            server.send(event(&done(&id))).await.unwrap();
+            assert_eq!(reading.message().await["id"], message["id"]);
+            assert_eq!(reading.next().await, None, "the answer ends the stream");
+        }
+    }
+}
+
+/// PROTOCOL §3.3: sampling, elicitation and roots reach the agent under an id of ours, and its answer reaches the server
+/// under the server's id; inside a call and outside.
+#[tokio::test]
+async fn a_legacy_server_asks_the_agent() {
+    let (puppet, gate) = stage().await;
+    let [_, agent] = both(&gate).await;
+    let questions = [
+        ("sampling/createMessage", json!({ "messages": [], "maxTokens": 5, "x": null }), json!("srv-1")),
+        ("elicitation/create", json!({ "message": "?", "requestedSchema": { "type": "object" } }), json!(1)),
+        ("roots/list", json!({ "_meta": { "progressToken": 9 } }), json!("1")),
+    ];
+    let server = puppet.holds("tools/call");
+    let message = agent.request("tools/call", json!({ "name": "write" }));
+    let poster = agent.clone();
+    let call = message.clone();
+    let calling = tokio::spawn(async move { poster.post(&call).await });
+    let call = puppet.sees("the call", |seen| seen.method() == "tools/call").await;
+    let mut standalone = agent.get(None).await;
+    until("toolgate listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;
+    let mut inside = None;
+    let mut calling = Some(calling);
+    for (method, params, id) in questions {
+        for outside in [false, true] {
+            let question = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+            let asked = if outside {
+                puppet.tells(question.clone()).await;
+                standalone.message().await
+            } else {
+                server.send(event(&question)).await.unwrap();
+                if let Some(calling) = calling.take() {
+                    inside = Some(calling.await.unwrap());
+                }
+                inside.as_mut().unwrap().message().await
+            };
+            assert_eq!(without_id(&asked), without_id(&question));
+            puppet.forget();
+            let mut answer =
+                json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "x": [1, { "y": null }] }, "z": 1 });
+            if outside {
+                answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": -1, "message": "no", "data": {} } });
+            }
+            assert_eq!(agent.post(&answer).await.status, 202);
+            let seen = puppet.sees("the answer", |seen| seen.method().is_empty() && seen.body["id"] == id).await;
+            assert_eq!(without_id(&seen.body), without_id(&answer));
+        }
+    }
+    server.send(event(&done(&call.body["id"]))).await.unwrap();
+    assert_eq!(inside.unwrap().message().await["id"], message["id"]);
+}
+
+/// PROTOCOL §3.4: a legacy agent's cancellation reaches the server under the server's id of the request.
+#[tokio::test]
+async fn a_legacy_cancellation_arrives_under_our_id() {
+    let (puppet, gate) = stage().await;
+    let [_, agent] = both(&gate).await;
+    // So that the agent's ids and ours differ.
+    agent.ask("prompts/list", json!({})).await;
+    for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))] {
+        puppet.forget();
+        let server = puppet.holds(method);
+        let mut message = agent.request(method, params);
+        message["id"] = json!(format!("the agent's {method}"));
+        server.send(event(&progress(1))).await.unwrap();
+        let mut reading = agent.post(&message).await;
+        assert_eq!(reading.message().await, progress(1));
+        let sent = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+        let note = json!({ "requestId": message["id"], "reason": "changed my mind", "x": {} });
+        let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note });
+        assert_eq!(agent.post(&note).await.status, 202);
+        let seen = puppet.sees("the cancellation", |seen| seen.method() == "notifications/cancelled").await;
+        let expected = json!({ "requestId": sent, "reason": "changed my mind", "x": {} });
+        assert_eq!(seen.body["params"], expected);
+        assert_ne!(sent, message["id"]);
+    }
+}
+
+/// SEMANTICS §4 and PROTOCOL §1.7: a modern agent that goes away ends a read upstream; a side effect is finished and
+/// recorded.
+#[tokio::test]
+async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
+    let (puppet, gate) = stage_in(false).await;
+    let agent = gate.agent().at("/mcp/oracle");
+    for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))] {
+        puppet.forget();
+        let server = puppet.holds(method);
+        server.send(event(&progress(1))).await.unwrap();
+        let mut reading = agent.post(&agent.request(method, params)).await;
+        assert_eq!(reading.message().await, progress(1));
+        let id = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+        drop(reading);
+        puppet.closed(&id).await;
+    }
+    let entries = gate.entries(1).await;
+    assert_eq!((&entries[0]["tool"], &entries[0]["outcome"]), (&json!("oracle__read"), &json!("failed")));
+
+    puppet.forget();
+    let server = puppet.holds("tools/call");
+    server.send(event(&progress(1))).await.unwrap();
+    let mut reading = agent.post(&agent.request("tools/call", json!({ "name": "write" }))).await;
+    assert_eq!(reading.message().await, progress(1));
+    let id = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
+    drop(reading);
+    // Another agent is served meanwhile, so toolgate has had its turn to notice.
+    agent.ask("prompts/list", json!({})).await;
+    server.send(event(&progress(2))).await.unwrap();
+    assert!(!puppet.closed_ids().contains(&id));
+    server.send(event(&done(&id))).await.unwrap();
+    let entries = gate.entries(2).await;
+    assert_eq!((&entries[1]["tool"], &entries[1]["outcome"]), (&json!("oracle__write"), &json!("answered")));
+}
+
+/// PROTOCOL §3.1: a legacy agent whose connection broke takes the stream up again after the last event it read.
+#[tokio::test]
+async fn a_broken_legacy_stream_is_taken_up_again() {
+    let (puppet, gate) = stage().await;
+    let [_, agent] = both(&gate).await;
+    let server = puppet.holds("tools/call");
+    server.send(event(&progress(1))).await.unwrap();
+    server.send(event(&progress(2))).await.unwrap();
+    let message = agent.request("tools/call", json!({ "name": "write" }));
+    let mut reading = agent.post(&message).await;
+    let last = loop {
+        if let Some(Block::Event { id, message: Some(_) }) = reading.next().await {
+            break id.unwrap();
+        }
+    };
+    drop(reading);
+    let id = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
+    server.send(event(&progress(3))).await.unwrap();
+    let mut again = agent.get(Some(&last)).await;
+    assert_eq!(again.message().await, progress(2));
+    assert_eq!(again.message().await, progress(3));
+    server.send(event(&done(&id))).await.unwrap();
+    assert_eq!(again.message().await["id"], message["id"]);
+    assert_eq!(again.next().await, None);
+    assert_eq!(puppet.executions(), 1, "it ran once");
+    // What was answered can be read once more, and another session cannot.
+    let mut once_more = agent.get(Some(&last)).await;
+    assert_eq!(once_more.message().await, progress(2));
+    let other = gate.legacy("/mcp/oracle").await;
+    assert_eq!(other.get(Some(&last)).await.status, 400);
+}
+
+/// Two agents may use the same JSON-RPC id at the same time, also for what is forwarded.
+#[tokio::test]
+async fn agents_may_use_the_same_ids() {
+    let (puppet, gate) = stage().await;
+    let one = gate.agent().at("/mcp/oracle");
+    let server = puppet.holds("resources/read");
+    server.send(event(&progress(1))).await.unwrap();
+    let mut first = one.request("resources/read", json!({ "uri": "x:y" }));
+    first["id"] = json!(1);
+    let mut reading = one.post(&first).await;
+    assert_eq!(reading.message().await, progress(1));
+    let id = puppet.sees("the first", |seen| seen.method() == "resources/read").await.body["id"].clone();
+    let answer = gate.agent().at("/mcp/oracle").answered(&first).await;
+    assert_eq!(answer["result"], json!({}), "{answer}");
+    server.send(event(&done(&id))).await.unwrap();
+    assert_eq!(reading.message().await["id"], 1);
+}
+
+/// Unknown methods are refused in enforce mode, unless the configuration allows them; known ones can be denied.
+#[tokio::test]
+async fn unknown_methods_are_refused_in_enforce_mode() {
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let mut settings = Settings::open(puppet.url(), &["read"]);
+    settings.more = "methods: { allow: [x-vendor/fine], deny: [prompts/list] }\n";
+    let gate = Gate::start(settings).await;
+    for agent in both(&gate).await {
+        for (method, passes) in
+            [("x-vendor/anything", false), ("x-vendor/fine", true), ("prompts/list", false), ("resources/list", true)]
+        {
+            puppet.forget();
+            let answer = agent.ask(method, json!({})).await;
+            assert_eq!(answer["result"].is_object(), passes, "{method}: {answer}");
+            assert_eq!(puppet.seen().len(), usize::from(passes), "{method}");
+            assert!(passes || answer["error"]["code"] == -32601, "{answer}");
+        }
+    }
+}

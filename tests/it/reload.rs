@@ -1,0 +1,145 @@
+//! A changed policy is in force whole or not at all; what is wrong leaves the last good one in force and says so.
+
+use crate::harness::until;
+use crate::puppet::{Puppet, tool};
+use crate::stage::{Gate, Settings, code};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Every call is refused, with a code that tells the policies apart.
+fn policy(code: &str) -> String {
+    format!(
+        "contracts:
+  oracle__read:
+    purpose: test
+    actions: [read]
+    rules: [ {{ code: {code}, when: \"true\" }} ]
+    secrets: []
+"
+    )
+}
+
+async fn stage() -> (Puppet, Gate) {
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let servers = vec![("oracle", puppet.url())];
+    let settings = Settings { servers, callers: "", more: "", policy: policy("before"), observe: false };
+    (puppet, Gate::start(settings).await)
+}
+
+/// Writes beside and renames, as editors and deployments do.
+fn replace(gate: &Gate, text: &str) {
+    std::fs::write(gate.path("policy.yaml.new"), text).unwrap();
+    std::fs::rename(gate.path("policy.yaml.new"), gate.path("policy.yaml")).unwrap();
+}
+
+async fn answers_with(gate: &Gate, expected: &str) {
+    let agent = gate.agent();
+    until(&format!("calls are refused with {expected}"), || async {
+        (code(&agent.call("oracle__read", json!({})).await).as_deref() == Some(expected)).then_some(())
+    })
+    .await;
+}
+
+/// DESIGN §3 "Policy is an immutable snapshot": under load each call is judged by the old or the new policy, whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_swaps_the_policy_whole_under_load() {
+    let (_puppet, gate) = stage().await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let load: Vec<_> = (0..4)
+        .map(|_| {
+            let (agent, stop) = (gate.agent(), stop.clone());
+            tokio::spawn(async move {
+                let mut seen = BTreeSet::new();
+                while !stop.load(Ordering::Relaxed) {
+                    seen.insert(code(&agent.call("oracle__read", json!({})).await));
+                }
+                seen
+            })
+        })
+        .collect();
+    for expected in ["after", "before", "after"] {
+        replace(&gate, &policy(expected));
+        answers_with(&gate, expected).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let known = BTreeSet::from([Some("before".to_owned()), Some("after".to_owned())]);
+    for load in load {
+        assert_eq!(load.await.unwrap(), known);
+    }
+    assert!(gate.metric("toolgate_reloads_total{outcome=\"swapped\"}").await >= 3.0);
+    let entries = gate.stop().await;
+    let (_, listed, _) = crate::stage::run(&entries, &["ledger", "list", "--json", "--data", "data"]).await;
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in listed.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| entry[key].as_str().unwrap().to_owned();
+        versions.entry(text("policy")).or_default().insert(text("aborted_reason"));
+    }
+    assert_eq!(versions.len(), 2, "{versions:?}");
+    assert!(versions.values().all(|codes| codes.len() == 1), "a version has one meaning: {versions:?}");
+}
+
+/// An invalid change keeps the last good policy; log, metrics and /readyz say so with file and line, until it is mended.
+#[tokio::test]
+async fn an_invalid_change_keeps_the_last_good_policy_and_says_so() {
+    let (_puppet, gate) = stage().await;
+    let version = gate.readiness().await["policy"]["version"].clone();
+    replace(&gate, &policy("after").replace("actions: [read]", "actons: [read]"));
+    until("/readyz says that the policy is stale", || async {
+        (gate.readiness().await["policy"]["stale"] == true).then_some(())
+    })
+    .await;
+    let ready = gate.readiness().await;
+    assert_eq!((&ready["ready"], &ready["policy"]["version"]), (&json!(true), &version));
+    let problems = ready["policy"]["problems"].to_string();
+    assert!(problems.contains("policy.yaml:4:5") && problems.contains("actons"), "{problems}");
+    until("the metrics say so", || async { (gate.metric("toolgate_policy_stale").await > 0.5).then_some(()) }).await;
+    assert!(gate.metric("toolgate_reloads_total{outcome=\"kept\"}").await > 0.5);
+    assert!(gate.log().contains("the last good policy stays in force"), "{}", gate.log());
+    answers_with(&gate, "before").await;
+
+    // Put back as it was, it is no longer stale, although nothing was swapped.
+    replace(&gate, &policy("before"));
+    until("the metrics say that it is mended", || async {
+        (gate.metric("toolgate_policy_stale").await < 0.5).then_some(())
+    })
+    .await;
+    assert_eq!(gate.readiness().await["policy"]["stale"], false);
+    replace(&gate, &policy("after"));
+    answers_with(&gate, "after").await;
+    assert_ne!(gate.readiness().await["policy"]["version"], version);
+}
+
+/// A change that the system does not tell of, behind a link, is read after SIGHUP.
+#[tokio::test]
+async fn a_hangup_reads_the_files_again() {
+    let (_puppet, gate) = stage().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("policy.yaml");
+    std::fs::write(&target, policy("linked")).unwrap();
+    std::os::unix::fs::symlink(&target, gate.path("link")).unwrap();
+    std::fs::rename(gate.path("link"), gate.path("policy.yaml")).unwrap();
+    answers_with(&gate, "linked").await;
+    std::fs::write(&target, policy("hung_up")).unwrap();
+    gate.hang_up();
+    answers_with(&gate, "hung_up").await;
+}
+
+/// Agents that listen are told when the policy shows them other tools.
+#[tokio::test]
+async fn agents_are_told_when_the_policy_shows_other_tools() {
+    let (_puppet, gate) = stage().await;
+    let (modern, legacy) = (gate.agent(), gate.legacy("/mcp").await);
+    let wanted = json!({ "notifications": { "toolsListChanged": true } });
+    let mut listening = modern.post(&modern.request("subscriptions/listen", wanted)).await;
+    assert_eq!(listening.message().await["method"], "notifications/subscriptions/acknowledged");
+    let mut standalone = legacy.get(None).await;
+    assert_eq!(modern.tools().await, ["oracle__read"]);
+    replace(&gate, &format!("{}layers: {{ global: {{ allow: [] }} }}\n", policy("before")));
+    assert_eq!(listening.message().await["method"], "notifications/tools/list_changed");
+    assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed");
+    assert_eq!(modern.tools().await, [""; 0]);
+    assert_eq!(legacy.tools().await, [""; 0]);
+}
