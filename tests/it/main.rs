@@ -13,7 +13,7 @@ mod ledger;
 mod list;
 mod order;
 mod passthrough;
-mod puppet;
 mod reload;
-mod stage;
 mod start;
+
+use harness::{puppet, stage};

@@ -5,6 +5,8 @@
 
 pub mod agent;
 pub mod gate;
+pub mod puppet;
+pub mod stage;
 pub mod stdio;
 pub mod tool_server;
 

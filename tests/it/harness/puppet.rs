@@ -1,7 +1,7 @@
 //! A tool server on strings: it answers the handshake and its listing by itself, keeps every request as it came, and
 //! answers everything else as the test says, also bit by bit.
 
-use crate::harness::{DEADLINE, until as within};
+use super::{DEADLINE, until as within};
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};

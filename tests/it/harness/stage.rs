@@ -1,8 +1,8 @@
 //! The built program on a stage of its own, and agents that say exactly what a test wants said.
 
-use crate::harness::gate::{Setup, TOOLGATE};
-use crate::harness::{self, DEADLINE};
-use crate::puppet::{LEGACY, MODERN};
+use super::gate::{Setup, TOOLGATE};
+use super::puppet::{LEGACY, MODERN};
+use super::{DEADLINE, gate};
 use base64::Engine as _;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl Settings {
 
 /// The running program.
 pub struct Gate {
-    pub gate: harness::gate::Gate,
+    pub gate: gate::Gate,
 }
 
 impl Settings {
