@@ -128,7 +128,7 @@ async fn the_example_gives_its_codes_over_stdio() {
     let data = gate.path("launched");
     let args = ["--agent", "clerk", "--data", data.to_str().unwrap()];
     for legacy in [false, true] {
-        let mut agent = Launched::start(&gate.path("toolgate.yaml"), &args, legacy).await;
+        let mut agent = Launched::start(gate.setup(), &args, legacy).await;
         for (what, token, name, arguments, expected) in cases() {
             if token == CLERK {
                 puppet.forget();

@@ -107,7 +107,7 @@ async fn the_earliest_step_decides_over_stdio() {
         puppet.forget();
         let data = gate.path("launched");
         let args = ["--agent", name, "--data", data.to_str().unwrap()];
-        let mut agent = Launched::start(&gate.path("toolgate.yaml"), &args, legacy).await;
+        let mut agent = Launched::start(gate.setup(), &args, legacy).await;
         for (_, arguments, expected) in cases().filter(|((agent, _), ..)| *agent == name) {
             let answer = agent.call("transfer", arguments.clone()).await;
             assert_eq!(code(&answer).as_deref(), expected, "{name}, {arguments}, legacy: {legacy}: {answer}");

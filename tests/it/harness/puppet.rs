@@ -1,6 +1,7 @@
 //! A tool server on strings: it answers the handshake and its listing by itself, keeps every request as it came, and
 //! answers everything else as the test says, also bit by bit.
 
+use super::tool_server::script::MODERN;
 use super::{DEADLINE, until as within};
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -11,9 +12,6 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-
-pub const MODERN: &str = "2026-07-28";
-pub const LEGACY: &str = "2025-11-25";
 
 /// A message of toolgate's, as it came.
 #[derive(Debug, Clone)]

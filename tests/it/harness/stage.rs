@@ -1,15 +1,14 @@
 //! The built program on a stage of its own, and agents that say exactly what a test wants said.
 
-use super::gate::{Setup, TOOLGATE};
-use super::puppet::{LEGACY, MODERN};
+use super::gate::Setup;
+use super::stdio::StdioGate;
+use super::tool_server::script::{LEGACY, MODERN, VERSION_KEY};
 use super::{DEADLINE, gate};
 use base64::Engine as _;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 /// What toolgate is started with.
 pub struct Settings {
@@ -72,6 +71,11 @@ impl Gate {
         serde_json::from_str(&self.gate.operators("/readyz").await).unwrap()
     }
 
+    /// What it was started with.
+    pub fn setup(&self) -> &Setup {
+        &self.gate.setup
+    }
+
     /// The value of a series, written as in the text of the metrics; 0 if there is no such series.
     pub async fn metric(&self, series: &str) -> f64 {
         let text = self.gate.operators("/metrics").await;
@@ -81,8 +85,7 @@ impl Gate {
 
     /// Tells it to read its files again.
     pub fn hang_up(&self) {
-        let pid = rustix::process::Pid::from_raw(i32::try_from(self.gate.pid()).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        self.gate.signal(rustix::process::Signal::HUP);
     }
 
     /// Asks it to stop and waits for the end; its files stay.
@@ -193,9 +196,7 @@ impl Agent {
     /// A request as this agent's revision wants it.
     pub fn request(&self, method: &str, mut params: Value) -> Value {
         if !self.is_legacy() {
-            for (key, value) in [("protocolVersion", json!(MODERN)), ("clientCapabilities", json!({}))] {
-                params["_meta"][format!("io.modelcontextprotocol/{key}")] = value;
-            }
+            enveloped(&mut params);
         }
         json!({ "jsonrpc": "2.0", "id": self.next.fetch_add(1, Ordering::Relaxed), "method": method, "params": params })
     }
@@ -358,27 +359,15 @@ fn block_of(text: &str) -> Block {
 
 /// An agent that launches toolgate and speaks over its standard input and output.
 pub struct Launched {
-    child: tokio::process::Child,
-    stdin: tokio::process::ChildStdin,
-    lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+    gate: StdioGate,
     legacy: bool,
     next: u64,
 }
 
 impl Launched {
-    pub async fn start(config: &std::path::Path, args: &[&str], legacy: bool) -> Self {
-        let mut child = tokio::process::Command::new(TOOLGATE)
-            .args(["stdio", "--config"])
-            .arg(config)
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut launched = Self { child, stdin, lines: BufReader::new(stdout).lines(), legacy, next: 0 };
+    /// Launches toolgate in the directory of `setup`.
+    pub async fn start(setup: &Setup, args: &[&str], legacy: bool) -> Self {
+        let mut launched = Self { gate: StdioGate::launch(setup, args), legacy, next: 0 };
         if legacy {
             let info = json!({ "name": "agent", "version": "1" });
             let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info });
@@ -389,21 +378,18 @@ impl Launched {
     }
 
     pub async fn say(&mut self, message: &Value) {
-        self.stdin.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        self.gate.write(message.to_string().as_bytes()).await;
     }
 
     pub async fn ask(&mut self, method: &str, mut params: Value) -> Value {
         if !self.legacy {
-            for (key, value) in [("protocolVersion", json!(MODERN)), ("clientCapabilities", json!({}))] {
-                params["_meta"][format!("io.modelcontextprotocol/{key}")] = value;
-            }
+            enveloped(&mut params);
         }
         self.next += 1;
         let id = self.next;
         self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
         loop {
-            let line = tokio::time::timeout(DEADLINE, self.lines.next_line()).await.unwrap().unwrap();
-            let message: Value = serde_json::from_str(&line.expect("toolgate still lives")).unwrap();
+            let message = self.gate.read().await.expect("toolgate still lives").message();
             if message["id"] == id && message.get("method").is_none() {
                 return message;
             }
@@ -415,10 +401,15 @@ impl Launched {
     }
 
     /// Closes standard input and waits for the end.
-    pub async fn end(mut self) {
-        drop(self.stdin);
-        assert!(tokio::time::timeout(DEADLINE, self.child.wait()).await.unwrap().unwrap().success());
+    pub async fn end(self) {
+        assert!(self.gate.close().await.success());
     }
+}
+
+/// Adds what every modern request carries to what is there.
+fn enveloped(params: &mut Value) {
+    params["_meta"][VERSION_KEY] = json!(MODERN);
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
 }
 
 /// The code of toolgate's decision on a call, or none if it was answered by the tool.

@@ -17,9 +17,14 @@ pub struct StdioGate {
 impl StdioGate {
     /// Starts it on a configuration with one server.
     pub fn start(setup: &Setup) -> Self {
-        let config = setup.write();
-        let log = std::fs::File::create(setup.directory().join("log")).unwrap();
-        let mut command = setup.command(&["stdio", "--config", config.to_str().unwrap()]);
+        setup.write();
+        Self::launch(setup, &[])
+    }
+
+    /// Starts it on the configuration that is there, with more arguments.
+    pub fn launch(setup: &Setup, arguments: &[&str]) -> Self {
+        let log = std::fs::File::create(setup.directory().join("stdio.log")).unwrap();
+        let mut command = setup.command(&[&["stdio", "--config", "toolgate.yaml"], arguments].concat());
         let mut process = command.stdin(Stdio::piped()).stderr(log).spawn().unwrap();
         let input = process.stdin.take().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap()).lines();
