@@ -47,7 +47,10 @@ impl Relay {
                 }
                 Some((feed, inbound)) = next.next(), if !next.is_empty() => {
                     let outgoing = match inbound {
-                        Some(Inbound::KeepAlive | Inbound::Interrupted(_)) => Outgoing::KeepAlive,
+                        Some(Inbound::KeepAlive | Inbound::Interrupted(_)) => {
+                            next.push(step(feed));
+                            Outgoing::KeepAlive
+                        }
                         Some(Inbound::Message(message)) if message.kind == Kind::Notification => {
                             next.push(step(feed));
                             match message.method.as_str() {
