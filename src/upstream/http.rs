@@ -272,12 +272,17 @@ impl HttpExchange {
         Ok(Inbound::Interrupted(self.retry_ms))
     }
 
-    /// Whoever reads has waited as long as the server asked for.
+    /// Whoever reads has waited as long as the server asked for. The request was sent long ago, so whatever the server
+    /// says to being asked again proves nothing of it (SEMANTICS §4).
     async fn resume(&mut self) -> Result<(), Fault> {
         let after = self.last_event.clone().unwrap_or_default();
         self.resumptions += 1;
         let response = self.endpoint.get(&self.wire, Some(&after)).await;
-        self.source = Source::of(response.map_err(|fault| Fault::after_sending(fault.what))?)?;
+        match response.and_then(Source::of) {
+            Ok(source @ Source::Events(..)) => self.source = source,
+            Ok(_) => return Err(Fault::after_sending("the tool server did not take its event stream up again")),
+            Err(fault) => return Err(Fault::after_sending(fault.what)),
+        }
         Ok(())
     }
 }

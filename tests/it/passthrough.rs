@@ -410,6 +410,33 @@ async fn a_broken_legacy_stream_is_taken_up_again() {
     assert_eq!(other.get(Some(&last)).await.status, 400);
 }
 
+/// SEMANTICS §4: a call that a legacy server took is not unsent because its stream cannot be taken up again.
+#[tokio::test]
+async fn a_stream_that_cannot_be_taken_up_again_leaves_the_outcome_unknown() {
+    let (puppet, gate) = stage_in(false).await;
+    let agent = gate.legacy("/mcp/oracle").await;
+    let server = puppet.holds("tools/call");
+    server.send("id: 7\nretry: 10\ndata:\n\n".to_owned()).await.unwrap();
+    drop(server);
+    let _reading = agent.post(&agent.request("tools/call", json!({ "name": "write" }))).await;
+    let entries = gate.entries(1).await;
+    assert_eq!(entries[0]["outcome"], "unknown", "{entries:?}");
+    assert_eq!(puppet.executions(), 1);
+}
+
+/// PROTOCOL §1.8: a server that says on a subscription that it is alive still has things to tell.
+#[tokio::test]
+async fn a_subscription_outlives_signs_of_life() {
+    let (puppet, gate) = stage().await;
+    let agent = gate.agent().at("/mcp/oracle");
+    let wanted = json!({ "notifications": { "resourcesListChanged": true } });
+    let mut listening = agent.post(&agent.request("subscriptions/listen", wanted)).await;
+    assert_eq!(listening.message().await["method"], "notifications/subscriptions/acknowledged");
+    puppet.breathes().await;
+    puppet.tells(json!({ "jsonrpc": "2.0", "method": "notifications/resources/list_changed" })).await;
+    assert_eq!(listening.message().await["method"], "notifications/resources/list_changed");
+}
+
 /// Two agents may use the same JSON-RPC id at the same time, also for what is forwarded.
 #[tokio::test]
 async fn agents_may_use_the_same_ids() {

@@ -245,6 +245,14 @@ impl Puppet {
         }
     }
 
+    /// Says on all listening streams that it is alive.
+    pub async fn breathes(&self) {
+        let listeners = self.strings.listeners.lock().unwrap().clone();
+        for (_, listener) in listeners {
+            let _ = listener.send(": alive\n\n".to_owned()).await;
+        }
+    }
+
     /// How many streams listen.
     pub fn listeners(&self) -> usize {
         let mut listeners = self.strings.listeners.lock().unwrap();
@@ -320,6 +328,8 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         return response;
     }
     match head.method {
+        // It keeps no events, so no stream can be taken up again.
+        Method::GET if head.headers.contains_key("last-event-id") => return bare(503),
         Method::GET if strings.eras.1 && session.is_some() => return stream(&strings, strings.listener(None), None),
         Method::DELETE if strings.eras.1 => return bare(200),
         Method::POST => {}
