@@ -7,8 +7,8 @@ use crate::guards::evidence::Ruled;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
-use crate::model::reply::{Fault, Sent};
-use crate::upstream::pump::{Passage, Passed};
+use crate::model::reply::Sent;
+use crate::upstream::pump::{Outbound, Passage, Passed};
 
 /// Our own keys never travel upstream unless toolgate itself put them there.
 const OURS: &str = "dev.toolgate/";
@@ -22,43 +22,20 @@ pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -
         Era::Modern => header_params(call, tool),
         Era::Legacy => Vec::new(),
     };
-    let passage = Passage {
-        outlet: &call.outlet,
-        links: &call.links,
-        stop_when_gone: !detached,
-        cancelled: Some(&call.waiting.cancelled),
-        subscription: None,
-    };
-    let deadline = tokio::time::sleep(settings.timeout);
-    let mut sent = None;
-    let exchange = async {
-        let (link, mut exchange) = call.links.request(&settings.name, outbound(call, tool), params).await?;
-        sent = Some((link.clone(), exchange.id.clone()));
-        call.waiting.on(&link, &exchange.id);
-        passage.carry(&link, &mut exchange).await
-    };
-    let ended = tokio::select! {
-        ended = exchange => ended,
-        () = deadline => Err(Fault::after_sending(format!("no answer within {:?}", settings.timeout))),
-    };
-    match ended {
+    let passage =
+        Passage { outlet: &call.outlet, links: &call.links, waiting: &call.waiting, stop_when_gone: !detached };
+    let (server, timeout) = (&settings.name, Some(settings.timeout));
+    match passage.exchange(Outbound { server, message: outbound(call, tool), params, timeout }).await {
         Ok(Passed::Answer(answer)) => {
             if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {
-                call.links.tasks.note(&call.caller.agent, &settings.name, result);
+                call.links.tasks.note(&call.caller.agent, server, result);
             }
             Ok(answer)
         }
-        Ok(Passed::Gone) => {
-            if let Some((link, id)) = sent.filter(|_| !call.waiting.cancelled.is_cancelled()) {
-                link.cancel(&id, "the agent went away").await;
-            }
-            Err(Broken::Cancelled)
-        }
+        Ok(Passed::Gone) => Err(Broken::Cancelled),
         Err(fault) => {
             if fault.sent == Sent::Nothing {
                 tool.server.suspect();
-            } else if let Some((link, id)) = sent {
-                link.cancel(&id, "no answer in time").await;
             }
             Err(Broken::Fault(fault))
         }

@@ -175,7 +175,9 @@ impl Links {
         let Some(id) = params.get("requestId").cloned() else { return };
         let found = {
             // From here on the agent may use the id again.
-            let Some(waiting) = self.in_flight.lock().remove(id.as_bytes()) else { return };
+            let mut in_flight = self.in_flight.lock();
+            let Some(waiting) = in_flight.remove(id.as_bytes()) else { return };
+            // Under the lock, so that a place of this id is either its own or known to be cancelled.
             waiting.cancelled.cancel();
             waiting.link
         };
@@ -199,18 +201,26 @@ impl Links {
 }
 
 impl Waiting {
-    /// Says which server works on the request, under which id.
-    pub fn on(&self, link: &Arc<Link>, id: &Text) {
-        if let Some(waiting) = self.links.in_flight.lock().get_mut(&self.id) {
+    /// Says which server works on the request, under which id. False: the agent has cancelled it already, and the server
+    /// has not been told.
+    #[must_use]
+    pub fn on(&self, link: &Arc<Link>, id: &Text) -> bool {
+        let mut in_flight = self.links.in_flight.lock();
+        if self.cancelled.is_cancelled() {
+            return false;
+        }
+        if let Some(waiting) = in_flight.get_mut(&self.id) {
             waiting.link = Some((link.clone(), id.clone()));
         }
+        true
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        let mut in_flight = self.links.in_flight.lock();
         if !self.cancelled.is_cancelled() {
-            self.links.in_flight.lock().remove(&self.id);
+            in_flight.remove(&self.id);
         }
     }
 }

@@ -1,18 +1,29 @@
-//! Carries what arrives on an exchange to the agent, up to the answer.
+//! One request of an agent to one server: sent, everything that arrives carried to the agent, given up in one place.
 
 use super::Inbound;
 use super::link::{Exchange, Link};
-use super::links::Links;
-use crate::mcp::json::Text;
+use super::links::{Links, Waiting};
 use crate::mcp::message::{Kind, Message};
-use crate::model::reply::Fault;
+use crate::model::ids::ServerName;
+use crate::model::reply::{Fault, Sent};
 use crate::outlet::{Outgoing, Outlet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// How long a server may take to answer a request that the agent has cancelled.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A request on its way out.
+pub struct Outbound<'a> {
+    /// Where it goes.
+    pub server: &'a ServerName,
+    /// What travels, under any id.
+    pub message: Message,
+    /// `Mcp-Param-…` headers.
+    pub params: Vec<(String, String)>,
+    /// How long the answer may take; none for requests that wait for something to happen.
+    pub timeout: Option<Duration>,
+}
 
 /// The agent's side of an exchange.
 pub struct Passage<'a> {
@@ -20,12 +31,10 @@ pub struct Passage<'a> {
     pub outlet: &'a Outlet,
     /// What the agent reaches; on the legacy wire also who remembers the servers' own requests.
     pub links: &'a Links,
-    /// Does the exchange end when the agent goes away?
+    /// The request's place among the agent's requests that wait.
+    pub waiting: &'a Waiting,
+    /// Does the exchange end when the agent cancels it or goes away?
     pub stop_when_gone: bool,
-    /// Ends the exchange when the agent cancels the request.
-    pub cancelled: Option<&'a CancellationToken>,
-    /// The id that notifications of a subscription carry towards the agent.
-    pub subscription: Option<&'a Text>,
 }
 
 /// How the passage ended.
@@ -33,27 +42,66 @@ pub struct Passage<'a> {
 pub enum Passed {
     /// The server answered.
     Answer(Message),
-    /// The agent went away, and the exchange was to end then.
+    /// The agent cancelled or went away, and the exchange was to end then.
     Gone,
 }
 
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-
 impl Passage<'_> {
-    /// Carries everything; returns the answer under the server's id.
-    pub async fn carry(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
-        let passage = self.until_cancelled(link, exchange);
+    /// Sends a request once and carries everything that arrives; returns the answer under the server's id. A server that
+    /// works on what nobody waits for any more is told so.
+    pub async fn exchange(&self, outbound: Outbound<'_>) -> Result<Passed, Fault> {
+        let Outbound { server, message, params, timeout } = outbound;
+        let mut sent = None;
+        let exchange = async {
+            let sending = self.links.request(server, message, params);
+            let (link, mut exchange) = tokio::select! {
+                biased;
+                () = self.gone(), if self.stop_when_gone => return Ok(Passed::Gone),
+                started = sending => started?,
+            };
+            sent = Some((link.clone(), exchange.id.clone()));
+            if !self.waiting.on(&link, &exchange.id) {
+                link.cancel(&exchange.id, "the agent cancelled the request").await;
+            }
+            self.carry(&link, &mut exchange).await
+        };
+        let ended = match timeout {
+            None => exchange.await,
+            Some(timeout) => tokio::time::timeout(timeout, exchange)
+                .await
+                .unwrap_or_else(|_| Err(Fault::after_sending(format!("no answer within {timeout:?}")))),
+        };
+        let why = match &ended {
+            Ok(Passed::Answer(_)) | Err(Fault { sent: Sent::Nothing, .. }) => return ended,
+            Ok(Passed::Gone) => "the agent went away",
+            Err(_) => "its answer is no longer waited for",
+        };
+        if let Some((link, id)) = sent.filter(|_| !self.waiting.cancelled.is_cancelled()) {
+            link.cancel(&id, why).await;
+        }
+        ended
+    }
+
+    async fn gone(&self) {
+        tokio::select! {
+            () = self.waiting.cancelled.cancelled() => {}
+            () = self.outlet.closed() => {}
+        }
+    }
+
+    async fn carry(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
+        let passage = self.until_gone(link, exchange);
         tokio::pin!(passage);
         tokio::select! {
             biased;
             passed = &mut passage => return passed,
-            () = cancelled(self.cancelled), if self.stop_when_gone => {}
+            () = self.waiting.cancelled.cancelled(), if self.stop_when_gone => {}
         }
         // The server has been told; what it still answers is the answer.
         tokio::time::timeout(LAST_WORDS, passage).await.unwrap_or(Ok(Passed::Gone))
     }
 
-    async fn until_cancelled(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
+    async fn until_gone(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
         loop {
             let inbound = if self.stop_when_gone {
                 tokio::select! {
@@ -69,8 +117,8 @@ impl Passage<'_> {
                 Some(Inbound::KeepAlive) => Outgoing::KeepAlive,
                 Some(Inbound::Interrupted(retry_ms)) => Outgoing::Interrupted(retry_ms),
                 Some(Inbound::Message(message)) => match message.kind {
-                    Kind::Response => return Ok(Passed::Answer(self.relabel(message))),
-                    Kind::Notification => Outgoing::Message(self.relabel(message)),
+                    Kind::Response => return Ok(Passed::Answer(message)),
+                    Kind::Notification => Outgoing::Message(message),
                     Kind::Request => {
                         match self.links.legacy_questions().and_then(|questions| questions.ask(link, message)) {
                             Some(message) => Outgoing::Message(message),
@@ -83,7 +131,7 @@ impl Passage<'_> {
                 Outgoing::Interrupted(retry_ms) => Some(Duration::from_millis(retry_ms)),
                 Outgoing::KeepAlive | Outgoing::Message(_) | Outgoing::Last(_) => None,
             };
-            if self.cancelled.is_some_and(CancellationToken::is_cancelled) {
+            if self.waiting.cancelled.is_cancelled() {
                 continue;
             }
             if self.outlet.send(outgoing).await.is_err() && self.stop_when_gone {
@@ -96,24 +144,5 @@ impl Passage<'_> {
                 }
             }
         }
-    }
-
-    fn relabel(&self, mut message: Message) -> Message {
-        let Some(ours) = self.subscription else { return message };
-        let Some(mut params) = message.body.as_ref().and_then(Text::object) else { return message };
-        let Some(mut meta) = params.get("_meta").and_then(Text::object) else { return message };
-        if meta.get(SUBSCRIPTION).is_some() {
-            meta.set(SUBSCRIPTION, ours.clone());
-            params.set("_meta", meta.text());
-            message.body = Some(params.text());
-        }
-        message
-    }
-}
-
-async fn cancelled(token: Option<&CancellationToken>) {
-    match token {
-        Some(token) => token.cancelled().await,
-        None => std::future::pending().await,
     }
 }

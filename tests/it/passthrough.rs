@@ -378,6 +378,32 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     assert_eq!((&entries[1]["tool"], &entries[1]["outcome"]), (&json!("oracle__write"), &json!("answered")));
 }
 
+/// PROTOCOL §1.7 and §3.4: an agent need not wait for a server's first word to be rid of a read.
+#[tokio::test]
+async fn a_read_ends_before_the_server_has_said_anything() {
+    let (puppet, gate) = stage_in(false).await;
+    puppet.answers(|_| Answer::Silence);
+    for agent in both(&gate).await {
+        for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))]
+        {
+            puppet.forget();
+            let (message, poster) = (agent.request(method, params), agent.clone());
+            let cancellation = json!({ "requestId": message["id"] });
+            let posting = tokio::spawn(async move { poster.post(&message).await.whole().await });
+            let id = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+            if agent.is_legacy() {
+                let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancellation });
+                assert_eq!(agent.post(&note).await.status, 202);
+                let answer = posting.await.unwrap();
+                assert!(answer.to_string().contains("cancelled"), "{answer}");
+            } else {
+                posting.abort();
+            }
+            puppet.closed(&id).await;
+        }
+    }
+}
+
 /// PROTOCOL §3.1: a legacy agent whose connection broke takes the stream up again after the last event it read.
 #[tokio::test]
 async fn a_broken_legacy_stream_is_taken_up_again() {

@@ -40,6 +40,8 @@ pub enum Answer {
     Stream(mpsc::Receiver<String>),
     /// With a bare status.
     Status(u16),
+    /// Not at all.
+    Silence,
 }
 
 type Script = Arc<dyn Fn(&Seen) -> Answer + Send + Sync>;
@@ -214,9 +216,9 @@ impl Puppet {
         seen.unwrap_or_else(|_| panic!("the tool server never saw {what}; it saw {:#?}", self.seen()))
     }
 
-    /// Waits until toolgate has closed the stream that answers the request of this id.
+    /// Waits until toolgate has closed the connection on which the request of this id is answered.
     pub async fn closed(&self, id: &Value) {
-        within("toolgate closes the stream", || async {
+        within("toolgate closes the connection", || async {
             self.strings.closed.lock().unwrap().contains(id).then_some(())
         })
         .await;
@@ -366,6 +368,10 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         }
         Answer::Stream(receiver) => stream(&strings, receiver, Some(id)),
         Answer::Status(status) => bare(status),
+        Answer::Silence => {
+            let _watched = Watched(strings.clone(), Some(id), false);
+            std::future::pending().await
+        }
     };
     if method == "initialize" {
         let mut sessions = strings.sessions.lock().unwrap();
