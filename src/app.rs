@@ -20,7 +20,6 @@ use crate::upstream::servers::Servers;
 use anyhow::Context as _;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -245,9 +244,4 @@ fn server_status(server: &crate::upstream::server::Server) -> ServerStatus {
         }
         State::Down(why) => ServerStatus { name, state: "down", era: None, tools: 0, last_fault: Some(why.clone()) },
     }
-}
-
-/// Where the ledger of a configuration is.
-pub fn data_of(config: &Config) -> &Path {
-    &config.data
 }

@@ -18,6 +18,15 @@ use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
+/// What an agent tells every server of its session; anything else only in observe mode.
+const FOR_SERVERS: &[&str] = &[
+    "notifications/initialized",
+    "notifications/roots/list_changed",
+    "notifications/progress",
+    "notifications/tasks/status",
+    "notifications/elicitation/complete",
+];
+
 /// A session that was just opened, and the answer that says so.
 pub(super) struct Opened {
     pub(super) session: Arc<Session>,
@@ -107,16 +116,7 @@ impl Door {
         }
         match message.method.as_str() {
             "notifications/cancelled" => session.links.cancel(&message).await,
-            "notifications/initialized"
-            | "notifications/roots/list_changed"
-            | "notifications/progress"
-            | "notifications/tasks/status"
-            | "notifications/elicitation/complete" => {
-                for (_, link) in session.links.open_links().await {
-                    report(link.notify(message.clone()).await);
-                }
-            }
-            _ if self.policy.current().mode == Mode::Observe => {
+            method if FOR_SERVERS.contains(&method) || self.policy.current().mode == Mode::Observe => {
                 for (_, link) in session.links.open_links().await {
                     report(link.notify(message.clone()).await);
                 }

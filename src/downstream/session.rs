@@ -11,7 +11,6 @@ use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::telemetry::tasks;
 use crate::upstream::links::Links;
-use crate::upstream::server::Server;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -108,7 +107,7 @@ impl Session {
                     let Some((name, link, message)) = message else { return };
                     match (message.kind, message.method.as_str()) {
                         (Kind::Notification, "notifications/tools/list_changed") => {
-                            if let Some(server) = self.links.servers().get(name.as_str()) { Server::tools_changed(server); }
+                            if let Some(server) = self.links.servers().get(name.as_str()) { server.tools_changed(); }
                         }
                         (Kind::Request, _) => {
                             if let Some(message) = self.links.questions.ask(&link, message) { tell(message); }

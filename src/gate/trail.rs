@@ -47,8 +47,6 @@ pub struct Trail {
     pub judging: Duration,
     /// Time spent upstream.
     pub upstream: Duration,
-    /// Layer and pattern, or rule, that decided.
-    pub decided_by: Option<String>,
     /// In observe mode: what enforce mode would have refused with, and at which stage.
     pub would_refuse: Option<(Refusal, Stage)>,
     /// What broke, for operators.
@@ -65,7 +63,6 @@ impl Trail {
             stage: Stage::Visible,
             judging: Duration::ZERO,
             upstream: Duration::ZERO,
-            decided_by: None,
             would_refuse: None,
             fault: None,
         }

@@ -2,6 +2,7 @@
 
 use super::json::{Object, Text, push_string};
 use bytes::Bytes;
+use serde_json::{Value, json};
 
 /// Longest JSON-RPC id as written, in bytes (SECURITY §3A A10).
 const LONGEST_ID: usize = 258;
@@ -189,6 +190,11 @@ fn member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
             *byte = b' ';
         }
     }
+}
+
+/// How toolgate introduces itself to agents and tool servers.
+pub fn introduction() -> Value {
+    json!({ "name": "toolgate", "version": env!("CARGO_PKG_VERSION") })
 }
 
 /// A whole number as an id.

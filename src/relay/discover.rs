@@ -4,6 +4,7 @@
 use super::{Failed, Relay};
 use crate::mcp::answer::INTERNAL;
 use crate::mcp::json::{Object, Text};
+use crate::mcp::message::introduction;
 use crate::mcp::revision::Revision;
 use crate::model::scope::Scope;
 use serde_json::{Map, Value, json};
@@ -46,7 +47,7 @@ fn together(said: &[(String, Text)]) -> Object {
     if let Some(instructions) = instructions(said) {
         result.set("instructions", Text::string(&instructions));
     }
-    result.set("_meta", Text::of(&json!({ SERVER_INFO: own_info() })));
+    result.set("_meta", Text::of(&json!({ SERVER_INFO: introduction() })));
     result
 }
 
@@ -58,15 +59,11 @@ pub fn initialized_together(said: &[(String, Text)], asked: &str) -> Text {
     let mut result = Object::new();
     result.set("protocolVersion", Text::string(version.as_str()));
     result.set("capabilities", Text::of(&capabilities(said)));
-    result.set("serverInfo", Text::of(&own_info()));
+    result.set("serverInfo", Text::of(&introduction()));
     if let Some(instructions) = instructions(said) {
         result.set("instructions", Text::string(&instructions));
     }
     result.text()
-}
-
-fn own_info() -> Value {
-    json!({ "name": "toolgate", "version": env!("CARGO_PKG_VERSION") })
 }
 
 fn capabilities(said: &[(String, Text)]) -> Value {

@@ -30,7 +30,7 @@ impl Relay {
             _ => {
                 let server = match params.get("uri") {
                     Some(uri) => self.owner(request, uri).await?,
-                    None => self.only(request)?,
+                    None => self.only()?,
                 };
                 self.forward(request, &server, message.clone()).await
             }
@@ -141,7 +141,8 @@ impl Relay {
         answer.and_then(|answer| answer.body?.get(list)?.elements()).unwrap_or_default()
     }
 
-    fn only(&self, _: &Request) -> Result<ServerName, Failed> {
+    /// Where only one server answers, it is meant.
+    fn only(&self) -> Result<ServerName, Failed> {
         if let [only] = self.reached(&Scope::All).as_slice() {
             return Ok(only.settings.name.clone());
         }

@@ -2,7 +2,8 @@
 
 use super::link::Link;
 use crate::mcp::json::{Object, Text};
-use crate::mcp::revision::Era;
+use crate::mcp::message::introduction;
+use crate::mcp::revision::{Era, Revision};
 use crate::mcp::tools::Definition;
 use crate::model::reply::Fault;
 use serde_json::json;
@@ -101,15 +102,10 @@ pub(super) fn own_params(link: &Link, cursor: Option<Text>) -> Text {
 }
 
 /// The `_meta` of toolgate's own modern requests (PROTOCOL §1.3).
-pub(super) fn own_meta() -> Text {
+fn own_meta() -> Text {
     Text::of(&json!({
-        "io.modelcontextprotocol/protocolVersion": crate::mcp::revision::Revision::NEWEST_MODERN.as_str(),
+        "io.modelcontextprotocol/protocolVersion": Revision::NEWEST_MODERN.as_str(),
         "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": own_info(),
+        "io.modelcontextprotocol/clientInfo": introduction(),
     }))
-}
-
-/// How toolgate introduces itself to tool servers.
-pub(super) fn own_info() -> serde_json::Value {
-    json!({ "name": "toolgate", "version": env!("CARGO_PKG_VERSION") })
 }

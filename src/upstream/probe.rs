@@ -1,14 +1,14 @@
 //! Finds out which eras a server speaks (PROTOCOL §4.1): `server/discover` first, then `initialize`. An outage is never
 //! taken for a verdict.
 
-use super::catalog::{own_info, own_params};
+use super::catalog::own_params;
 use super::child::{self, Process};
 use super::http::Endpoint;
 use super::link::Link;
 use super::server::{Settings, Surroundings, Transport};
 use super::stdio::Conversation;
 use crate::mcp::json::Text;
-use crate::mcp::message::Message;
+use crate::mcp::message::{Message, introduction};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::reply::{Fault, Sent};
 use serde_json::json;
@@ -116,7 +116,7 @@ async fn open_legacy_in_time(settings: &Settings, around: &Surroundings) -> Resu
     let params = json!({
         "protocolVersion": Revision::NEWEST_LEGACY.as_str(),
         "capabilities": {},
-        "clientInfo": own_info(),
+        "clientInfo": introduction(),
     });
     let params = Text::of(&params);
     let opening = open_legacy(settings, around, &params);

@@ -292,7 +292,7 @@ fn jittered(wait: Duration) -> Duration {
     wait / 2 + wait * random / 512
 }
 
-/// What `revision` and the eras of several servers have in common.
+/// The revisions that all of these servers speak, as far as their eras are known.
 pub fn shared_revisions(servers: &[Arc<Server>]) -> Vec<Revision> {
     let known: Vec<_> = servers.iter().filter_map(|server| server.verdict.lock().clone()).collect();
     Revision::ALL.into_iter().filter(|revision| known.iter().all(|verdict| verdict.speaks(*revision))).collect()
