@@ -64,6 +64,9 @@ impl Door {
     }
 
     async fn method(self: &Arc<Self>, scope: Scope, caller: Arc<Caller>, request: Request<Incoming>) -> Answer {
+        if request.method() == Method::POST {
+            return self.post(scope, caller, request).await;
+        }
         let legacy = self.relay.revisions(&scope).iter().any(|revision| revision.era() == Era::Legacy);
         let modern_header = checks::header(request.headers(), PROTOCOL_VERSION)
             .and_then(Revision::parse)
@@ -71,7 +74,6 @@ impl Door {
         match *request.method() {
             Method::GET if legacy && !modern_header => self.legacy_get(&caller, &scope, request.headers()),
             Method::DELETE if legacy && !modern_header => self.legacy_delete(&caller, &scope, request.headers()).await,
-            Method::POST => self.post(scope, caller, request).await,
             _ => {
                 let mut refused = empty(StatusCode::METHOD_NOT_ALLOWED);
                 refused.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));

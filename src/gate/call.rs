@@ -6,6 +6,7 @@ use super::record;
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
+use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::mcp::answer::{Decision, refused, with_decision};
@@ -17,6 +18,8 @@ use crate::model::refusal::Refusal;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::Policy;
 use crate::upstream::links::{Links, Waiting};
+use futures_util::FutureExt as _;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// A call, who makes it, and the way back.
@@ -44,7 +47,9 @@ impl Gate {
         let tool = self.tools.current().find(&call.judged.tool).cloned();
         let mut trail = Trail::new(self.metrics.clone(), self.clock, call.judged.arrived);
         let mut taken = Taken::default();
-        let ending = guarded(&policy, &self, &call, tool.as_deref(), (&mut trail, &mut taken)).await;
+        let running = guarded(&policy, &self, &call, tool.as_deref(), (&mut trail, &mut taken));
+        let ended = AssertUnwindSafe(running).catch_unwind().await;
+        let ending = ended.unwrap_or_else(|_| Err(taken.after_panic()));
         taken.settle();
         let outcome = record::outcome(&ending, &trail);
         record::record(&self, &policy, &call, (tool.as_deref(), &trail), &ending);
@@ -87,8 +92,11 @@ async fn guarded(
     let side_effect = admitted.rules().side_effect;
 
     // Steps 6 to 11 stand here when they exist: rewrite, repetition, idempotency, budget, approval, fence.
-    // Steps 12 and 13, durable intent and secrets, come between them and the dispatch.
+    // Step 12 is not durable yet: a side effect asks only that its entry can still be written. Step 13 follows it.
 
+    if side_effect && policy.mode == Mode::Enforce && !gate.journal.is_writing() {
+        return Err(Refusal::StoreUnavailable);
+    }
     taken.slot = Some(gate.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)?);
     // What a contract says changes something is finished even when the agent hangs up (SEMANTICS §4).
     let detached = side_effect && !admitted.rules().actions.is_empty();

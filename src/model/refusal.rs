@@ -70,6 +70,8 @@ pub enum Refusal {
     Overloaded,
     /// The ledger cannot be written.
     StoreUnavailable,
+    /// toolgate broke before anything was sent.
+    InternalError,
 }
 
 /// The codes that are not a contract's own, with what each means and what an agent can do.
@@ -105,6 +107,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ("cancelled", "the agent cancelled the call or went away", "nothing; call again if the answer is still wanted"),
     ("overloaded", "too many calls are in flight", "send the same call again after the given time"),
     (
+        "internal_error",
+        "toolgate itself broke before anything was sent",
+        "don't repeat it; tell an operator, naming the action id",
+    ),
+    (
         "store_unavailable",
         "the ledger cannot be written, so no side effect may run",
         "send the same call again later; tell an operator",
@@ -127,6 +134,7 @@ impl Refusal {
             Self::Cancelled => "cancelled",
             Self::Overloaded => "overloaded",
             Self::StoreUnavailable => "store_unavailable",
+            Self::InternalError => "internal_error",
         }
     }
 
@@ -144,7 +152,8 @@ impl Refusal {
             | Self::UpstreamFailed
             | Self::Cancelled
             | Self::Overloaded
-            | Self::StoreUnavailable => None,
+            | Self::StoreUnavailable
+            | Self::InternalError => None,
         }
     }
 
@@ -168,7 +177,8 @@ impl Refusal {
             | Self::UpstreamFailed
             | Self::Cancelled
             | Self::Overloaded
-            | Self::StoreUnavailable => None,
+            | Self::StoreUnavailable
+            | Self::InternalError => None,
         }
     }
 
@@ -185,6 +195,7 @@ impl Refusal {
             | Self::TenantMismatch { .. }
             | Self::ResourceDenied { .. }
             | Self::Rule { .. }
+            | Self::InternalError
             | Self::OutcomeUnknown => Retry::Never,
         }
     }
@@ -238,6 +249,10 @@ impl Refusal {
             }
             Self::Cancelled => ("the call was cancelled".into(), "Call again if the answer is still wanted."),
             Self::Overloaded => ("too many calls are in flight".into(), "Send the same call again in a second."),
+            Self::InternalError => (
+                "toolgate itself broke; nothing was sent".into(),
+                "Don't send it again; report the action id to an operator.",
+            ),
             Self::StoreUnavailable => {
                 ("the ledger cannot be written".into(), "Send the same call again later and tell an operator.")
             }

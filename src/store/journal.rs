@@ -126,6 +126,11 @@ impl Journal {
         self.0.queue.health()
     }
 
+    /// Whether entries can still be written. Cheap enough to ask for every call.
+    pub fn is_writing(&self) -> bool {
+        self.0.queue.is_writing()
+    }
+
     /// How often this data directory was opened for writing, this time included. Durable before `open` returns, so no
     /// two processes ever have the same.
     pub fn epoch(&self) -> u64 {

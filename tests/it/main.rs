@@ -7,6 +7,7 @@
 mod bad_input;
 mod children;
 mod example_003;
+mod full_disk;
 mod harness;
 mod headers;
 mod ledger;

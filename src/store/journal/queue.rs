@@ -193,6 +193,11 @@ impl Queue {
         }
     }
 
+    pub(super) fn is_writing(&self) -> bool {
+        let inside = self.inside.lock();
+        inside.ended.is_none() && inside.health.state == State::Writing
+    }
+
     pub(super) fn health(&self) -> Health {
         let inside = self.inside.lock();
         Health { queued: inside.entries.len(), ..inside.health.clone() }
