@@ -17,6 +17,7 @@ use crate::model::caller::Caller;
 use crate::model::refusal::Refusal;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::Policy;
+use crate::telemetry::metrics::Outcome;
 use crate::upstream::links::{Links, Waiting};
 use futures_util::FutureExt as _;
 use std::panic::AssertUnwindSafe;
@@ -51,29 +52,16 @@ impl Gate {
         let ended = AssertUnwindSafe(running).catch_unwind().await;
         let ending = ended.unwrap_or_else(|_| Err(taken.after_panic()));
         taken.settle();
-        let outcome = record::outcome(&ending, &trail);
-        record::record(&self, &policy, &call, (tool.as_deref(), &trail), &ending);
-        let decision = Decision {
-            action: call.judged.action,
-            outcome: outcome.word(),
-            refusal: ending.as_ref().err(),
-            stage: trail.stage.as_str(),
-        };
-        let id = call.message.id.clone();
-        let answer = match &ending {
-            Ok(reply) if reply.is_error => reply.clone(),
-            Ok(reply) => {
-                Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() }
-            }
-            Err(refusal) => refused(None, call.era, &decision, refusal),
-        };
+        let outcome = record::record(&self, &policy, &call, (tool.as_deref(), &trail), &ending);
         // A modern agent that cancelled wants to hear no more of the call (PROTOCOL §1.7).
         if call.era == Era::Legacy || !matches!(ending, Err(Refusal::Cancelled)) {
-            let _ = call.outlet.send(Outgoing::Last(Message { id, ..answer })).await;
+            let answer = answer(&call, &ending, (outcome, trail.stage));
+            let _ = call.outlet.send(Outgoing::Last(answer)).await;
         }
     }
 }
 
+/// The steps of SEMANTICS §2 in their order. What leaves early has been refused; nothing after it has run.
 async fn guarded(
     policy: &Policy,
     gate: &Gate,
@@ -111,4 +99,18 @@ fn judged(admitted: &Admitted<'_>, call: &Call, tool: &Tool, trail: &mut Trail) 
     let checked = trail.check(Stage::Arguments, rules.arguments.check(&tool.schema, arguments))?;
     let permit = trail.check(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
     trail.check(Stage::Rules, rules.rules.apply(caller, arguments, &permit))
+}
+
+/// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.
+fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, stage): (Outcome, Stage)) -> Message {
+    let refusal = ending.as_ref().err();
+    let decision = Decision { action: call.judged.action, outcome: outcome.word(), refusal, stage: stage.as_str() };
+    let answer = match ending {
+        Ok(reply) if reply.is_error => reply.clone(),
+        Ok(reply) => {
+            Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() }
+        }
+        Err(refusal) => refused(None, call.era, &decision, refusal),
+    };
+    Message { id: call.message.id.clone(), ..answer }
 }

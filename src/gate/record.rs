@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use std::time::Duration;
 
 /// What became of a call that ended like this.
-pub fn outcome(ending: &Result<Message, Refusal>, trail: &Trail) -> Outcome {
+fn outcome_of(ending: &Result<Message, Refusal>, trail: &Trail) -> Outcome {
     match ending {
         Ok(_) => Outcome::Answered,
         Err(Refusal::OutcomeUnknown) => Outcome::Unknown,
@@ -37,17 +37,18 @@ pub fn hash(bytes: &[u8]) -> String {
     })
 }
 
-/// Counts the call and appends its entry.
+/// Counts the call, appends its entry, and says what became of it.
 pub fn record(
     gate: &Gate,
     policy: &Policy,
     call: &Call,
     (tool, trail): (Option<&Tool>, &Trail),
     ending: &Result<Message, Refusal>,
-) {
+) -> Outcome {
+    let outcome = outcome_of(ending, trail);
     let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
     let server = tool.map(|tool| &tool.server.settings.name);
-    let labels = CallLabels::new(server, tool.map(|tool| &tool.name), outcome(ending, trail));
+    let labels = CallLabels::new(server, tool.map(|tool| &tool.name), outcome);
     let labels = match ending.as_ref().err() {
         None => labels,
         Some(refusal) => match (refusal.contract_code(), refusal.own_code()) {
@@ -64,6 +65,7 @@ pub fn record(
     if gate.journal.record(entry(gate, policy, call, (tool, trail, latency), ending)).is_err() {
         gate.metrics.ledger_dropped(1);
     }
+    outcome
 }
 
 fn entry(
@@ -95,7 +97,7 @@ fn entry(
         audit: rules.map(|rules| audited(&rules.audit, &judged.arguments)).unwrap_or_default(),
         state: if rules.is_some_and(|rules| !rules.side_effect) { "collect" } else { "execute" }.to_owned(),
         event: if ending.is_ok() { "exit" } else { "fail" }.to_owned(),
-        outcome: outcome(ending, trail).word().to_owned(),
+        outcome: outcome_of(ending, trail).word().to_owned(),
         aborted_reason: refusal.map(|refusal| refusal.code().to_owned()),
         stage: trail.stage.as_str().to_owned(),
         decided_by: refusal.and_then(|refusal| decided_by(policy, call, refusal)),
