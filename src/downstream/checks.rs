@@ -68,8 +68,10 @@ pub(super) fn body(headers: &HeaderMap, longest: usize) -> Result<(), Answer> {
     if !is_json(kind) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json");
     }
-    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > longest) {
+    let Some(length) = headers.get(CONTENT_LENGTH) else {
+        return refuse(StatusCode::LENGTH_REQUIRED, "send Content-Length, and no Transfer-Encoding");
+    };
+    if length.to_str().ok().and_then(|length| length.parse::<usize>().ok()).is_none_or(|length| length > longest) {
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, &format!("a message has at most {longest} bytes"));
     }
     Ok(())

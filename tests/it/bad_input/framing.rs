@@ -37,6 +37,7 @@ async fn b1_b7_requests_with_two_readings_are_refused_with_words() {
             "Content-Length",
         ),
         ("B1 chunks", format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunks}"), 411, "Content-Length"),
+        ("no length", format!("{head}\r\n"), 411, "Content-Length"),
         ("B7 absolute form", format!("{absolute}Content-Length: {length}\r\n\r\n{body}"), 400, "path only"),
         ("B7 absolute form of another host", format!("{evil}Content-Length: {length}\r\n\r\n{body}"), 400, "path only"),
         ("declared too long", format!("{head}Content-Length: 4194305\r\n\r\n{body}"), 413, "at most 4194304 bytes"),
