@@ -110,7 +110,10 @@ impl Session {
                             if let Some(server) = self.links.servers().get(name.as_str()) { server.tools_changed(); }
                         }
                         (Kind::Request, _) => {
-                            if let Some(message) = self.links.questions.ask(&link, message) { tell(message); }
+                            if let Some(message) = self.links.questions.ask(&link, message).await { tell(message); }
+                        }
+                        (Kind::Notification, "notifications/cancelled") => {
+                            if let Some(note) = self.links.questions.take_back(&link, message) { tell(note); }
                         }
                         (Kind::Notification | Kind::Response, _) => tell(message),
                     }

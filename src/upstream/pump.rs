@@ -116,15 +116,12 @@ impl Passage<'_> {
                 None => return Err(Fault::after_sending("the tool server closed the exchange without an answer")),
                 Some(Inbound::KeepAlive) => Outgoing::KeepAlive,
                 Some(Inbound::Interrupted(retry_ms)) => Outgoing::Interrupted(retry_ms),
-                Some(Inbound::Message(message)) => match message.kind {
-                    Kind::Response => return Ok(Passed::Answer(message)),
-                    Kind::Notification => Outgoing::Message(message),
-                    Kind::Request => {
-                        match self.links.legacy_questions().and_then(|questions| questions.ask(link, message)) {
-                            Some(message) => Outgoing::Message(message),
-                            None => continue,
-                        }
-                    }
+                Some(Inbound::Message(message)) if message.kind == Kind::Response => {
+                    return Ok(Passed::Answer(message));
+                }
+                Some(Inbound::Message(message)) => match self.towards_agent(link, message).await {
+                    Some(message) => Outgoing::Message(message),
+                    None => continue,
                 },
             };
             let pause = match outgoing {
@@ -143,6 +140,15 @@ impl Passage<'_> {
                     () = self.links.returned.notified() => {}
                 }
             }
+        }
+    }
+
+    /// A notification or request of the server as the agent reads it, if it goes anywhere. Modern servers send no requests.
+    async fn towards_agent(&self, link: &Arc<Link>, message: Message) -> Option<Message> {
+        match (message.kind, self.links.legacy_questions()) {
+            (Kind::Request, questions) => questions?.ask(link, message).await,
+            (_, Some(questions)) if message.method == "notifications/cancelled" => questions.take_back(link, message),
+            _ => Some(message),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! gets the answer (SECURITY §3A A12).
 
 use super::link::Link;
+use crate::mcp::answer::{INTERNAL, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Message, number};
 use crate::mcp::methods::is_server_request;
@@ -25,18 +26,46 @@ struct Open {
 }
 
 impl Questions {
-    /// Notes a server's request and gives it an id of ours; none if it is not one that servers may send.
-    pub fn ask(&self, link: &Arc<Link>, message: Message) -> Option<Message> {
+    /// A server's request under an id of ours; none if it goes nowhere, and then the server is told.
+    pub async fn ask(&self, link: &Arc<Link>, message: Message) -> Option<Message> {
         let original = message.id.clone()?;
+        let refused = match self.note(link, &message.method, original.clone()) {
+            Ok(id) => return Some(message.with_id(number(id))),
+            Err((code, words)) => Message::error(Some(original), code, words, None),
+        };
+        tracing::warn!(method = %message.method.escape_debug(), "a tool server's request was refused");
+        if let Err(fault) = link.notify(refused).await {
+            tracing::debug!(%fault, "a refusal did not reach the tool server");
+        }
+        None
+    }
+
+    fn note(&self, link: &Arc<Link>, method: &str, original: Text) -> Result<u64, (i64, &'static str)> {
+        if !is_server_request(method) {
+            return Err((METHOD_NOT_FOUND, "servers do not send this request"));
+        }
         let mut open = self.open.lock();
-        if !is_server_request(&message.method) || open.by_id.len() >= OPEN {
-            tracing::warn!(method = %message.method.escape_debug(), "a tool server's request was refused");
-            return None;
+        if open.by_id.len() >= OPEN {
+            return Err((INTERNAL, "too many requests wait for the agent's answer; try again later"));
         }
         open.last += 1;
         let id = open.last;
         open.by_id.insert(id, (Arc::downgrade(link), original));
-        Some(message.with_id(number(id)))
+        Ok(id)
+    }
+
+    /// A server's cancellation of a request of its own, under our id of it; none if that is not open. The agent owes no
+    /// answer any more.
+    pub fn take_back(&self, link: &Arc<Link>, mut note: Message) -> Option<Message> {
+        let mut params = note.body.as_ref().and_then(Text::object)?;
+        let asked = params.get("requestId").cloned()?;
+        let mut open = self.open.lock();
+        let is_it = |(asker, id): &(Weak<Link>, Text)| *id == asked && std::ptr::eq(asker.as_ptr(), Arc::as_ptr(link));
+        let id = open.by_id.iter().find(|(_, question)| is_it(question)).map(|(id, _)| *id)?;
+        open.by_id.remove(&id);
+        params.set("requestId", number(id));
+        note.body = Some(params.text());
+        Some(note)
     }
 
     /// Takes the agent's response and says where it goes.

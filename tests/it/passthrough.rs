@@ -317,6 +317,33 @@ async fn a_legacy_server_asks_the_agent() {
     assert_eq!(inside.unwrap().message().await["id"], message["id"]);
 }
 
+/// SECURITY §3A A12 and PROTOCOL §3.4: what a server may not ask is answered at once, and when it takes a question back the
+/// agent is told under the id that it knows.
+#[tokio::test]
+async fn a_legacy_server_is_told_no_and_may_change_its_mind() {
+    let (puppet, gate) = stage().await;
+    let agent = gate.legacy("/mcp/oracle").await;
+    let mut standalone = agent.get(None).await;
+    until("toolgate listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;
+    puppet.tells(json!({ "jsonrpc": "2.0", "id": "odd", "method": "tools/call", "params": {} })).await;
+    let no = puppet.sees("the refusal", |seen| seen.body["id"] == "odd").await;
+    assert_eq!(no.body["error"]["code"], -32601, "{no:?}");
+
+    let question = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "method": "roots/list" });
+    puppet.tells(question(70)).await;
+    let asked = standalone.message().await;
+    let taken_back = json!({ "requestId": 70, "reason": "found it" });
+    puppet.tells(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": taken_back })).await;
+    let told = standalone.message().await;
+    assert_eq!(told["params"], json!({ "requestId": asked["id"], "reason": "found it" }), "{told}");
+    // Its cancellation of what it never asked is nothing to the agent.
+    puppet
+        .tells(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": asked["id"] } }))
+        .await;
+    puppet.tells(question(71)).await;
+    assert_eq!(standalone.message().await["method"], "roots/list");
+}
+
 /// PROTOCOL §3.4: a legacy agent's cancellation reaches the server under the server's id of the request.
 #[tokio::test]
 async fn a_legacy_cancellation_arrives_under_our_id() {
