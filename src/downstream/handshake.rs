@@ -73,7 +73,13 @@ impl Door {
         let version = answer.body.as_ref().and_then(|result| result.get("protocolVersion"));
         let revision =
             version.and_then(|version| Revision::parse(&version.as_str()?)).unwrap_or(Revision::NEWEST_LEGACY);
-        let session = self.sessions.open(caller, scope, revision, links);
+        let session = match self.sessions.open(caller, scope, revision, links.clone()) {
+            Ok(session) => session,
+            Err(too_many) => {
+                links.close().await;
+                return refuse(INTERNAL, &too_many.to_string());
+            }
+        };
         self.metrics.sessions(self.sessions.count());
         Ok(Opened { session, answer, unsolicited })
     }

@@ -142,13 +142,17 @@ pub struct TooMany;
 impl Sessions {
     /// Whether another session may be opened.
     pub fn room(&self, agent: &AgentId) -> Result<(), TooMany> {
-        let open = self.open.lock();
-        let own = open.values().filter(|session| session.caller.agent == *agent).count();
-        if open.len() >= SESSIONS || own >= OF_ONE_AGENT { Err(TooMany) } else { Ok(()) }
+        room(&self.open.lock(), agent)
     }
 
-    /// Opens a session.
-    pub fn open(&self, caller: Arc<Caller>, scope: Scope, revision: Revision, links: Arc<Links>) -> Arc<Session> {
+    /// Opens a session, if there still is room: others may have been opened while the servers answered.
+    pub fn open(
+        &self,
+        caller: Arc<Caller>,
+        scope: Scope,
+        revision: Revision,
+        links: Arc<Links>,
+    ) -> Result<Arc<Session>, TooMany> {
         let by_number = BTreeMap::from([(STANDALONE, Stream::new(STANDALONE))]);
         let session = Arc::new(Session {
             id: unguessable(),
@@ -160,8 +164,10 @@ impl Sessions {
             used: Mutex::new(self.clock.steady()),
             ended: CancellationToken::new(),
         });
-        self.open.lock().insert(session.id.clone(), session.clone());
-        session
+        let mut open = self.open.lock();
+        room(&open, &session.caller.agent)?;
+        open.insert(session.id.clone(), session.clone());
+        Ok(session)
     }
 
     /// The session, if it is this caller's at this address; a foreign one is as unknown as none (SECURITY §3B B5).
@@ -198,4 +204,9 @@ impl Sessions {
         };
         futures_util::future::join_all(old.iter().map(|session| self.end(session))).await;
     }
+}
+
+fn room(open: &HashMap<String, Arc<Session>>, agent: &AgentId) -> Result<(), TooMany> {
+    let own = open.values().filter(|session| session.caller.agent == *agent).count();
+    if open.len() >= SESSIONS || own >= OF_ONE_AGENT { Err(TooMany) } else { Ok(()) }
 }

@@ -4,6 +4,7 @@
 use super::{Failed, Relay, Request};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Kind, Message};
+use crate::model::reply::Fault;
 use crate::outlet::Outgoing;
 use crate::upstream::Inbound;
 use crate::upstream::link::{Exchange, Link};
@@ -86,16 +87,22 @@ impl Relay {
         for server in self.reached(&request.scope) {
             let Ok(link) = request.links.link(&server.settings.name).await else { continue };
             let message = Message { body: Some(params.text()), ..request.message.clone() };
-            let Ok(mut exchange) = link.request(message, Vec::new()).await else { continue };
-            match tokio::time::timeout(ACKNOWLEDGE, exchange.next()).await {
-                Ok(Ok(Some(Inbound::Message(ack)))) if ack.kind == Kind::Notification => {
+            // A feed from the start: one that is given up tells the server so.
+            let begun = async {
+                let exchange = link.request(message, Vec::new()).await?;
+                let mut feed = Feed { link: link.clone(), exchange };
+                let first = feed.exchange.next().await?;
+                Ok::<_, Fault>((feed, first))
+            };
+            match tokio::time::timeout(ACKNOWLEDGE, begun).await {
+                Ok(Ok((feed, Some(Inbound::Message(ack))))) if ack.kind == Kind::Notification => {
                     let told = ack.body.as_ref().and_then(|params| params.get("notifications"));
                     for (key, value) in told.iter().flat_map(|told| told.members().into_iter().flatten()) {
                         honoured.set(&key, value);
                     }
-                    feeds.push(Feed { link, exchange });
+                    feeds.push(feed);
                 }
-                Ok(Ok(Some(Inbound::Message(answer)))) if answer.is_error && feeds.is_empty() => {
+                Ok(Ok((_, Some(Inbound::Message(answer))))) if answer.is_error && feeds.is_empty() => {
                     if let crate::model::scope::Scope::One(_) = request.scope {
                         let (code, words) = error_of(&answer);
                         return Err(Failed::Answer(code, words));

@@ -8,6 +8,8 @@ use http_body_util::BodyExt;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
+/// A server that asks to be asked again at once is not: that would only spin.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
@@ -30,7 +32,7 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
                 }
                 while let Some(block) = framer.next_block() {
                     let Block::Event(event) = block else { continue };
-                    wait = event.retry.map_or(wait, |ms| Duration::from_millis(ms).min(LONGEST_WAIT));
+                    wait = event.retry.map_or(wait, |ms| Duration::from_millis(ms).clamp(SHORTEST_WAIT, LONGEST_WAIT));
                     after = event.id.or(after);
                     if event.data.is_empty() {
                         continue;

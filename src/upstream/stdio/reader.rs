@@ -1,6 +1,7 @@
 //! Reads what the server says, line by line, until it ends, breaks a bound, or says too much that is no message.
 
 use super::{AFTERMATH, Line, Shared};
+use crate::mcp::answer::INTERNAL;
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::mcp::message::{Kind, Message};
 use crate::upstream::lines::{Broken, Lines};
@@ -12,8 +13,6 @@ use tokio::sync::mpsc;
 
 /// Lines in a row that are no message before the conversation ends.
 const MOST_GARBAGE: u32 = 100;
-/// JSON-RPC's "internal error".
-const INTERNAL: i64 = -32603;
 /// Framing with headers is another protocol's; it would leave the reader waiting for a line end (SECURITY §3A A14).
 const HEADER: &[u8] = b"content-length:";
 

@@ -324,10 +324,7 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
     let session = head.headers.get("mcp-session-id").map(|value| value.to_str().unwrap().to_owned());
     let known = session.as_ref().is_none_or(|session| strings.sessions.lock().unwrap().contains(session));
     if !known {
-        let error = json!({ "code": -32001, "message": "Session not found" });
-        let mut response = whole(&json!({ "jsonrpc": "2.0", "id": null, "error": error }));
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        return response;
+        return no_such_session();
     }
     match head.method {
         // It keeps no events, so no stream can be taken up again.
@@ -379,6 +376,13 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         response.headers_mut().insert("mcp-session-id", session.parse().unwrap());
         sessions.push(session);
     }
+    response
+}
+
+fn no_such_session() -> Response {
+    let error = json!({ "code": -32001, "message": "Session not found" });
+    let mut response = whole(&json!({ "jsonrpc": "2.0", "id": null, "error": error }));
+    *response.status_mut() = StatusCode::NOT_FOUND;
     response
 }
 
