@@ -77,7 +77,7 @@ impl Relay {
         Self { servers, policy, tools_changed, closing: CancellationToken::new() }
     }
 
-    /// Ends what would otherwise wait for ever: subscriptions.
+    /// Ends what would otherwise wait for ever: subscriptions, and requests without a deadline.
     pub fn close(&self) {
         self.closing.cancel();
     }

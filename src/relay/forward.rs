@@ -21,7 +21,12 @@ impl Relay {
         let passage = Passage { outlet, links, waiting, stop_when_gone: true };
         let known = self.servers.get(server.as_str());
         let timeout = known.filter(|_| message.method != PATIENT).map(|server| server.settings.timeout);
-        match passage.exchange(Outbound { server, message, params: Vec::new(), timeout }).await {
+        let exchange = passage.exchange(Outbound { server, message, params: Vec::new(), timeout });
+        let ended = tokio::select! {
+            ended = exchange => ended,
+            () = self.closing.cancelled(), if timeout.is_none() => return Err(Failed::Gone),
+        };
+        match ended {
             Ok(Passed::Answer(answer)) => Ok(answer),
             Ok(Passed::Gone) => Err(Failed::Gone),
             Err(fault) => {

@@ -2,7 +2,7 @@
 
 use crate::harness::until;
 use crate::puppet::{Answer, Puppet, event, tool};
-use crate::stage::{Agent, Block, Gate, Settings};
+use crate::stage::{Agent, Block, Gate, Launched, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
@@ -488,6 +488,23 @@ async fn a_subscription_outlives_signs_of_life() {
     puppet.breathes().await;
     puppet.tells(json!({ "jsonrpc": "2.0", "method": "notifications/resources/list_changed" })).await;
     assert_eq!(listening.message().await["method"], "notifications/resources/list_changed");
+}
+
+/// A request that may wait for ever does not keep toolgate from ending with the agent that launched it.
+#[tokio::test]
+async fn waiting_for_a_task_ends_with_the_agent() {
+    let (puppet, gate) = stage().await;
+    puppet.answers(|seen| match seen.method() {
+        "tools/call" => Answer::Result(json!({ "task": { "taskId": "t-1", "status": "working" } })),
+        _ => Answer::Silence,
+    });
+    let data = gate.path("launched");
+    let mut agent = Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], true).await;
+    agent.call("read", json!({})).await;
+    let params = json!({ "taskId": "t-1" });
+    agent.say(&json!({ "jsonrpc": "2.0", "id": 99, "method": "tasks/result", "params": params })).await;
+    puppet.sees("the question for the result", |seen| seen.method() == "tasks/result").await;
+    agent.end().await;
 }
 
 /// Two agents may use the same JSON-RPC id at the same time, also for what is forwarded.
