@@ -45,7 +45,7 @@ pub fn status(message: &Message) -> u16 {
 pub struct Decision<'a> {
     /// Our id of the call.
     pub action: ActionId,
-    /// `answered`, `refused` or `failed`.
+    /// `answered`, `refused`, `failed` or `unknown`.
     pub outcome: &'a str,
     /// The refusal.
     pub refusal: Option<&'a Refusal>,
