@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a scenario is no part of toolgate's process")]
 #![expect(unreachable_pub, reason = "one program; `pub` says what the harness offers to scenarios")]
 
+mod agents;
 mod bad_input;
 mod children;
 mod example_003;
@@ -18,3 +19,4 @@ mod puppet;
 mod reload;
 mod stage;
 mod start;
+mod traces;
