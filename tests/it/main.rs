@@ -19,4 +19,5 @@ mod puppet;
 mod reload;
 mod stage;
 mod start;
+mod together;
 mod traces;
