@@ -12,7 +12,9 @@ fn page(seen: &Seen, key: &str, entry: impl Fn(&str) -> Value) -> Answer {
         None => json!({ key: [entry("1")], "nextCursor": "the second page" }),
         Some("the second page") => json!({ key: [entry("2")] }),
         Some(_) => {
-            return Answer::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32602, "message": "no such page" } }));
+            return Answer::Message(
+                json!({ "jsonrpc": "2.0", "error": { "code": -32602, "message": "no such page" } }),
+            );
         }
     };
     Answer::Result(result)

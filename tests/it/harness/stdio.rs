@@ -18,8 +18,13 @@ impl StdioGate {
     /// Starts it on a configuration with one server.
     pub fn start(setup: &Setup) -> Self {
         let config = setup.write();
+        Self::start_with(setup, &["--config", config.to_str().unwrap()])
+    }
+
+    /// Starts it with these arguments.
+    pub fn start_with(setup: &Setup, arguments: &[&str]) -> Self {
         let log = std::fs::File::create(setup.directory().join("log")).unwrap();
-        let mut command = setup.command(&["stdio", "--config", config.to_str().unwrap()]);
+        let mut command = setup.command(&[&["stdio"], arguments].concat());
         let mut process = command.stdin(Stdio::piped()).stderr(log).spawn().unwrap();
         let input = process.stdin.take().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap()).lines();
