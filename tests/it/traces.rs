@@ -12,9 +12,12 @@ use std::sync::{Arc, Mutex};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-/// Where spans arrive: path and body of each request.
+/// Path and body of a request.
+type Export = (String, Vec<u8>);
+
+/// Where spans arrive.
 #[derive(Clone, Default)]
-struct Collector(Arc<Mutex<Vec<(String, Vec<u8>)>>>);
+struct Collector(Arc<Mutex<Vec<Export>>>);
 
 impl Collector {
     async fn start() -> (Self, String) {
