@@ -11,6 +11,14 @@ use crate::model::scope::Scope;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
+use std::time::Duration;
+
+/// Pages of one list that are read to find an owner.
+const PAGES: usize = 50;
+/// Entries of one list after which no further page is read.
+const ENTRIES: usize = 2_000;
+/// How long reading one list may take.
+const DRAINING: Duration = Duration::from_secs(10);
 
 impl Relay {
     pub(super) async fn merged(&self, request: &Request) -> Result<Message, Failed> {
@@ -129,16 +137,30 @@ impl Relay {
         Err(Failed::Answer(INVALID_PARAMS, words))
     }
 
+    /// All pages of a list within bounds; what was listed before a server stopped answering counts.
     async fn entries(&self, request: &Request, name: &ServerName, method: &str, list: &str) -> Vec<Text> {
-        let mut params = Object::new();
-        if let Some(meta) = request.message.body.as_ref().and_then(|params| params.get("_meta")) {
-            params.set("_meta", meta);
-        }
-        let Ok(link) = request.links.link(name).await else { return Vec::new() };
-        let asked =
-            tokio::time::timeout(std::time::Duration::from_secs(10), link.ask(method, Some(params.text()))).await;
-        let answer = asked.ok().and_then(Result::ok).filter(|answer| answer.kind == Kind::Response && !answer.is_error);
-        answer.and_then(|answer| answer.body?.get(list)?.elements()).unwrap_or_default()
+        let mut entries = Vec::new();
+        let Ok(link) = request.links.link(name).await else { return entries };
+        let drained = async {
+            let mut params = Object::new();
+            if let Some(meta) = request.message.body.as_ref().and_then(|params| params.get("_meta")) {
+                params.set("_meta", meta);
+            }
+            for _ in 0..PAGES {
+                let answer = link.ask(method, Some(params.clone().text())).await.ok();
+                let answer = answer.filter(|answer| answer.kind == Kind::Response && !answer.is_error)?;
+                let result = answer.body?;
+                entries.extend(result.get(list)?.elements()?);
+                let cursor = result.get("nextCursor").filter(|cursor| !cursor.is_null())?;
+                if entries.len() > ENTRIES {
+                    return None;
+                }
+                params.set("cursor", cursor);
+            }
+            Some(())
+        };
+        let _ = tokio::time::timeout(DRAINING, drained).await;
+        entries
     }
 
     /// Where only one server answers, it is meant.

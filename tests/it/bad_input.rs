@@ -7,6 +7,7 @@ use crate::harness::tool_server::script::{MODERN, VERSION_KEY};
 use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer, executions};
 use serde_json::json;
 
+mod again;
 mod callers;
 mod children;
 mod framing;

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a scenario is no part of toolgate's process")]
 #![expect(unreachable_pub, reason = "one program; `pub` says what the harness offers to scenarios")]
 
+mod agents;
 mod bad_input;
 mod children;
 mod example_003;
@@ -16,5 +17,7 @@ mod order;
 mod passthrough;
 mod reload;
 mod start;
+mod together;
+mod traces;
 
 use harness::{puppet, stage};

@@ -290,7 +290,10 @@ impl Scanner<'_> {
         }
         if self.limits.differential
             && self.text[start] == b'-'
-            && self.text[start..self.at].iter().all(|byte| b"-0.".contains(byte))
+            && self.text[start..self.at]
+                .iter()
+                .take_while(|byte| !b"eE".contains(byte))
+                .all(|byte| b"-0.".contains(byte))
         {
             return Err(Malformed { what: "negative zero; some readers drop its sign", at: start });
         }

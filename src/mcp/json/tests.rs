@@ -40,6 +40,8 @@ fn refuses_what_peers_read_differently() {
         ("1e17", "number"),
         ("-0", "negative zero"),
         ("-0.0", "negative zero"),
+        ("-0e1", "negative zero"),
+        ("-0.00E-7", "negative zero"),
         ("01", "malformed number"),
         ("1.", "malformed number"),
         (".5", "not a JSON value"),

@@ -191,7 +191,7 @@ impl Setup {
 }
 
 /// A program of the workspace, beside toolgate.
-fn beside(name: &str) -> PathBuf {
+pub fn beside(name: &str) -> PathBuf {
     let path = Path::new(TOOLGATE).with_file_name(name);
     assert!(path.is_file(), "{} is missing: run `cargo build` first", path.display());
     path

@@ -17,14 +17,19 @@ pub struct StdioGate {
 impl StdioGate {
     /// Starts it on a configuration with one server.
     pub fn start(setup: &Setup) -> Self {
-        setup.write();
-        Self::launch(setup, &[])
+        let config = setup.write();
+        Self::start_with(setup, &["--config", config.to_str().unwrap()])
     }
 
     /// Starts it on the configuration that is there, with more arguments.
     pub fn launch(setup: &Setup, arguments: &[&str]) -> Self {
+        Self::start_with(setup, &[&["--config", "toolgate.yaml"], arguments].concat())
+    }
+
+    /// Starts it with these arguments.
+    pub fn start_with(setup: &Setup, arguments: &[&str]) -> Self {
         let log = std::fs::File::create(setup.directory().join("stdio.log")).unwrap();
-        let mut command = setup.command(&[&["stdio", "--config", "toolgate.yaml"], arguments].concat());
+        let mut command = setup.command(&[&["stdio"], arguments].concat());
         let mut process = command.stdin(Stdio::piped()).stderr(log).spawn().unwrap();
         let input = process.stdin.take().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap()).lines();

@@ -1,0 +1,95 @@
+//! Traces of the built program: a span for a call reaches a collector in the agent's trace, which the ledger names too, and
+//! the tool server gets the agent's trace context as it was (003-80).
+
+use crate::harness::gate::Setup;
+use crate::harness::tool_server::script::{LEGACY, MODERN};
+use crate::harness::until;
+use crate::puppet::{Puppet, tool};
+use crate::stage;
+use axum::body::Bytes;
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+
+/// Path and body of a request.
+type Export = (String, Vec<u8>);
+
+/// Where spans arrive.
+#[derive(Clone, Default)]
+struct Collector(Arc<Mutex<Vec<Export>>>);
+
+impl Collector {
+    async fn start() -> (Self, String) {
+        let collector = Self::default();
+        let kept = collector.clone();
+        let app = axum::Router::new().fallback(move |uri: axum::http::Uri, body: Bytes| async move {
+            kept.0.lock().unwrap().push((uri.path().to_owned(), body.to_vec()));
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(std::future::IntoFuture::into_future(axum::serve(listener, app)));
+        (collector, format!("http://{address}"))
+    }
+
+    /// The first request that has all these bytes.
+    fn with(&self, parts: &[Vec<u8>]) -> Option<String> {
+        let seen = self.0.lock().unwrap();
+        let has = |body: &[u8], part: &[u8]| body.windows(part.len()).any(|window| window == part);
+        seen.iter().find(|(_, body)| parts.iter().all(|part| has(body, part))).map(|(path, _)| path.clone())
+    }
+}
+
+/// A protobuf field of bytes: its number, its length, the value.
+fn field(number: u8, hex: &str) -> Vec<u8> {
+    let bytes = (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).unwrap());
+    [number << 3 | 2, u8::try_from(hex.len() / 2).unwrap()].into_iter().chain(bytes).collect()
+}
+
+#[tokio::test]
+async fn a_call_is_a_span_in_the_agents_trace_and_the_ledger_and_the_tool_server_know_it() {
+    let (collector, url) = Collector::start().await;
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let setup = Setup::new()
+        .server_with("oracle", &format!("url: \"{}\"", puppet.url()))
+        .contracts(&[("oracle__read", "read")])
+        .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
+        .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
+    let gate = stage::Gate { gate: setup.start().await };
+    let context = format!("00-{TRACE}-{PARENT}-01");
+    for (count, agent) in [gate.agent(), gate.legacy("/mcp").await].into_iter().enumerate() {
+        let meta = json!({ "traceparent": context, "tracestate": "vendor=1" });
+        let answer = agent.ask("tools/call", json!({ "name": "oracle__read", "arguments": {}, "_meta": meta })).await;
+        assert!(answer["result"].is_object(), "{answer}");
+        let entries = gate.entries(count + 1).await;
+        assert!(entries.iter().all(|entry| entry["trace_id"] == TRACE), "{entries:#?}");
+        let seen = puppet.seen().into_iter().rfind(|seen| seen.method() == "tools/call").unwrap();
+        let meta = &seen.body["params"]["_meta"];
+        assert_eq!((&meta["traceparent"], &meta["tracestate"]), (&json!(context), &json!("vendor=1")), "{meta}");
+        // Of the Span message: trace_id = 1, parent_span_id = 4.
+        let revision = if agent.is_legacy() { LEGACY } else { MODERN };
+        let parts =
+            [field(1, TRACE), field(4, PARENT), b"tools/call oracle__read".to_vec(), revision.as_bytes().to_vec()];
+        let path = until("a span", || async { collector.with(&parts) }).await;
+        assert_eq!(path, "/v1/traces");
+    }
+    assert_eq!(puppet.executions(), 2);
+}
+
+#[tokio::test]
+async fn a_call_without_a_trace_gets_one_that_ledger_and_collector_share() {
+    let (collector, url) = Collector::start().await;
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let setup = Setup::new()
+        .server_with("oracle", &format!("url: \"{}\"", puppet.url()))
+        .contracts(&[("oracle__read", "read")])
+        .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
+        .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
+    let gate = stage::Gate { gate: setup.start().await };
+    assert!(gate.agent().call("oracle__read", json!({})).await["result"].is_object());
+    let entries = gate.entries(1).await;
+    let trace = entries[0]["trace_id"].as_str().unwrap();
+    assert_eq!(trace.len(), 32);
+    until("a span", || async { collector.with(&[field(1, trace)]) }).await;
+}
