@@ -7,11 +7,13 @@ use super::call::Call;
 use super::toolbox::Tool;
 use super::trail::Trail;
 use crate::guards::allowlist::Admitted;
+use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::entry::Entry;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::telemetry::metrics::{CallLabels, Outcome};
+use crate::telemetry::traces::failed;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -58,6 +60,7 @@ pub fn record(
         },
     };
     gate.metrics.call(&labels, latency);
+    mark_span(ending);
     if let Some(server) = server.filter(|_| !trail.upstream.is_zero()) {
         gate.metrics.sent();
         gate.metrics.upstream(server, trail.upstream);
@@ -66,6 +69,24 @@ pub fn record(
         gate.metrics.ledger_dropped(1);
     }
     outcome
+}
+
+/// What went wrong stands on the call's span too.
+fn mark_span(ending: &Result<Message, Refusal>) {
+    let span = tracing::Span::current();
+    match ending {
+        Err(refusal) => failed(&span, refusal.code()),
+        Ok(reply) if reply.is_error => {
+            let code = reply.body.as_ref().and_then(|error| error.get("code")).map(|code| code.value().to_string());
+            failed(&span, &code.unwrap_or_default());
+        }
+        Ok(reply) if reply.body.as_ref().is_some_and(is_tool_error) => failed(&span, "tool_error"),
+        Ok(_) => {}
+    }
+}
+
+fn is_tool_error(result: &Text) -> bool {
+    result.get("isError").is_some_and(|flag| flag.is_true())
 }
 
 fn entry(

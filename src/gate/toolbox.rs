@@ -3,7 +3,7 @@
 
 use crate::mcp::tools::Definition;
 use crate::model::ids::{ServerName, ToolName};
-use crate::schema::validate::Schema;
+use crate::schema::validate::{Schema, schema_hash};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::server::{Server, State};
@@ -184,7 +184,7 @@ fn compile(
         return Ok(known.clone());
     }
     let schema = Schema::compile(&definition.input_schema).map_err(|reason| (reason.label(), reason.to_string()))?;
-    let hash = crate::gate::record::hash(definition.text.as_bytes());
+    let hash = schema_hash(&definition.text.value());
     let (name, definition, server) = (name.clone(), definition.clone(), server.clone());
     Ok(Arc::new(Tool { name, definition, schema, hash, server }))
 }

@@ -93,3 +93,20 @@ async fn a_call_without_a_trace_gets_one_that_ledger_and_collector_share() {
     assert_eq!(trace.len(), 32);
     until("a span", || async { collector.with(&[field(1, trace)]) }).await;
 }
+
+#[tokio::test]
+async fn a_refused_call_says_so_on_its_span() {
+    let (collector, url) = Collector::start().await;
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let policy = "contracts:\n  oracle__read: { purpose: a test, actions: [read], secrets: [], permission: { roles: [nobody] } }\n";
+    let setup = Setup::new()
+        .server_with("oracle", &format!("url: \"{}\"", puppet.url()))
+        .policy(policy)
+        .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
+        .environment("OTEL_BSP_SCHEDULE_DELAY", "50");
+    let gate = stage::Gate { gate: setup.start().await };
+    gate.agent().call("oracle__read", json!({})).await;
+    let marks = [b"error.type".to_vec(), b"rbac_denied".to_vec()];
+    until("a span that says the code", || async { collector.with(&marks) }).await;
+    assert_eq!(puppet.executions(), 0);
+}
