@@ -14,7 +14,7 @@ use std::future::Future;
 use std::time::Duration;
 
 /// How long anything may take before a scenario fails.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(40);
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
