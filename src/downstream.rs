@@ -5,6 +5,7 @@ pub mod accept;
 mod body;
 mod checks;
 mod handshake;
+mod heads;
 pub mod http;
 mod legacy;
 mod modern;

@@ -1,5 +1,6 @@
 //! The accept loop of both listeners: bounded connections, bounded heads, and an end that waits for what is in flight.
 
+use super::heads::Watched;
 use crate::telemetry::tasks;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
@@ -20,8 +21,8 @@ const CONNECTIONS: usize = 1_024;
 const HEAD: usize = 32 << 10;
 /// Header fields of one request.
 const FIELDS: usize = 64;
-/// How long a connection may be silent or slow before a head is whole.
-const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long a connection may be silent between requests; a head that has begun has less (see `heads`).
+const SILENCE: Duration = Duration::from_secs(75);
 /// Out of file descriptors, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -64,9 +65,9 @@ where
                     async move { Ok::<_, Infallible>(answer.await) }
                 });
                 let mut builder = hyper::server::conn::http1::Builder::new();
-                builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD).max_headers(FIELDS);
+                builder.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(HEAD).max_headers(FIELDS);
                 builder.pipeline_flush(false).half_close(false);
-                let connection = builder.serve_connection(TokioIo::new(stream), answer);
+                let connection = builder.serve_connection(TokioIo::new(Watched::new(stream)), answer);
                 tokio::pin!(connection);
                 tokio::select! {
                     _ = connection.as_mut() => return,

@@ -24,7 +24,7 @@ const OF_ONE_AGENT: usize = 64;
 /// A session that nobody uses ends after this.
 const IDLE: Duration = Duration::from_hours(1);
 /// Ended streams that can still be read again.
-const STREAMS_KEPT: usize = 64;
+const STREAMS_KEPT: usize = 16;
 /// The number of the standalone stream.
 pub(super) const STANDALONE: u64 = 0;
 

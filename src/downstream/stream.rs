@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 /// Events and bytes that one stream keeps.
 const KEPT: usize = 256;
-const KEPT_BYTES: usize = 8 << 20;
+const KEPT_BYTES: usize = 4 << 20;
 
 /// One stream.
 pub(super) struct Stream {

@@ -109,7 +109,7 @@ async fn c2_a_listing_without_end_takes_only_its_server_down() {
 }
 
 #[tokio::test]
-async fn b1_a_head_with_a_bare_carriage_return_runs_nothing() {
+async fn b1_a_head_with_a_bare_carriage_return_or_line_feed_runs_nothing() {
     let (oracle, gate) = governed().await;
     let agent = gate.agent();
     let call = modern("tools/call", json!({ "name": "oracle__write", "arguments": { "a": CANARY } }));
@@ -118,6 +118,9 @@ async fn b1_a_head_with_a_bare_carriage_return_runs_nothing() {
         ("one", good.replacen("\r\nContent-Type", "\rContent-Type", 1)),
         ("all", good.replace("\r\n", "\r")),
         ("after the request line", good.replacen("\r\n", "\r", 1)),
+        ("one line feed", good.replacen("\r\nContent-Type", "\nContent-Type", 1)),
+        ("line feeds only", good.replace("\r\n", "\n")),
+        ("line feed after the request line", good.replacen("\r\n", "\n", 1)),
     ] {
         let answer = exchange(gate.agents, text.into_bytes()).await;
         assert!(answer.as_ref().is_none_or(|answer| answer.status == 400), "{what}: {answer:?}");

@@ -127,9 +127,9 @@ async fn b9_a_body_that_pauses_and_a_head_that_never_ends_are_given_up() {
     let half = &body[..body.len() / 2];
     let pausing = open(gate.agents, format!("{head}Content-Length: {}\r\n\r\n{half}", body.len()).into_bytes());
     let endless = open(gate.agents, head.clone().into_bytes());
-    // toolgate's own bounds are 10 s and 30 s.
+    // toolgate's own bounds are 10 s and 5 s.
     let both = async { tokio::join!(pausing, endless) };
-    let (pausing, endless) = tokio::time::timeout(Duration::from_secs(45), both).await.expect("an end");
+    let (pausing, endless) = tokio::time::timeout(Duration::from_secs(20), both).await.expect("an end");
     assert_eq!(pausing.expect("an answer").head.status, 408);
     assert!(endless.is_none_or(|answer| answer.head.status == 408));
     untouched(&oracle, &gate).await;

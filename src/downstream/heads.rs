@@ -1,0 +1,188 @@
+//! Watches the bytes of a connection before the HTTP library reads them, for two things it does not refuse itself: a line
+//! of a head that ends without a carriage return (SECURITY §3B B1: two readers would cut it differently), and a head that
+//! takes its time (B9). Between requests a connection may be silent for longer.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context as Task, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// From the first byte of a head to its last (SECURITY §8).
+const HEAD_TIME: Duration = Duration::from_secs(5);
+/// Longest line that can be a `Content-Length`; longer ones are read only for their end.
+const LINE: usize = 64;
+
+/// A connection whose heads are watched.
+pub(super) struct Watched<C> {
+    connection: C,
+    place: Place,
+    since: Option<Pin<Box<Sleep>>>,
+}
+
+/// Where in the stream of requests the next byte is.
+enum Place {
+    Head { line: Vec<u8>, length: u64, begun: bool },
+    Body { left: u64 },
+}
+
+const START: Place = Place::Head { line: Vec::new(), length: 0, begun: false };
+
+/// A line feed without a carriage return before it, or what cannot be told from one.
+#[derive(Debug, PartialEq, Eq)]
+struct Bare;
+
+impl Place {
+    /// Follows `bytes`; true while a head has begun and not ended.
+    fn follow(&mut self, mut bytes: &[u8]) -> Result<bool, Bare> {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            match self {
+                Self::Body { left } => {
+                    let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                    bytes = &bytes[skipped..];
+                    *left -= skipped as u64;
+                    if *left == 0 {
+                        *self = START;
+                    }
+                }
+                Self::Head { line, length, begun } => {
+                    bytes = rest;
+                    if byte != b'\n' {
+                        // The last byte kept is always the last one seen, so that a carriage return is.
+                        if line.len() == LINE {
+                            line.pop();
+                        }
+                        line.push(byte);
+                        continue;
+                    }
+                    // A length that is not kept whole cannot be followed, so it is no better than a bare line feed.
+                    let cut = line.len() == LINE && line[..14].eq_ignore_ascii_case(b"content-length");
+                    if line.pop() != Some(b'\r') || cut {
+                        return Err(Bare);
+                    }
+                    *length = length_of(line).unwrap_or(*length);
+                    if line.is_empty() {
+                        *self = if *length > 0 { Self::Body { left: *length } } else { START };
+                    } else {
+                        *begun = true;
+                        line.clear();
+                    }
+                }
+            }
+        }
+        Ok(matches!(self, Self::Head { line, begun, .. } if *begun || !line.is_empty()))
+    }
+}
+
+fn length_of(line: &[u8]) -> Option<u64> {
+    let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
+    name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+}
+
+impl<C> Watched<C> {
+    pub(super) fn new(connection: C) -> Self {
+        Self { connection, place: START, since: None }
+    }
+}
+
+impl<C: AsyncRead + Unpin> AsyncRead for Watched<C> {
+    fn poll_read(mut self: Pin<&mut Self>, task: &mut Task<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        match Pin::new(&mut self.connection).poll_read(task, buffer) {
+            Poll::Pending => {
+                let Some(since) = &mut self.since else { return Poll::Pending };
+                ready!(since.as_mut().poll(task));
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the head of a request took too long")))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) => {
+                let in_head = self.place.follow(&buffer.filled()[before..]).map_err(|Bare| {
+                    io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "a line of a request's head ends without a carriage return",
+                    )
+                })?;
+                if !in_head {
+                    self.since = None;
+                } else if self.since.is_none() {
+                    self.since = Some(Box::pin(tokio::time::sleep(HEAD_TIME)));
+                }
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+}
+
+impl<C: AsyncWrite + Unpin> AsyncWrite for Watched<C> {
+    fn poll_write(mut self: Pin<&mut Self>, task: &mut Task<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.connection).poll_write(task, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        task: &mut Task<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.connection).poll_write_vectored(task, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.connection.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_flush(task)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_shutdown(task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &[u8] =
+        b"POST / HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 4\r\n\r\n\n\n{}GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    fn followed(text: &str) -> Result<bool, Bare> {
+        let mut place = START;
+        place.follow(text.as_bytes())
+    }
+
+    #[test]
+    fn bodies_may_hold_line_feeds_and_heads_may_not() {
+        for chunk in 1..TWO.len() {
+            let mut place = START;
+            let last = TWO.chunks(chunk).map(|part| place.follow(part).unwrap()).last();
+            assert_eq!(last, Some(false), "in chunks of {chunk}");
+        }
+        let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(5 * LINE));
+        assert_eq!(followed(&long), Ok(false));
+        for bare in
+            ["GET / HTTP/1.1\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\n"]
+        {
+            assert_eq!(followed(bare), Err(Bare), "{bare:?}");
+        }
+        let long = format!("GET / HTTP/1.1\r\nX: {}\n\r\n", "x".repeat(5 * LINE));
+        assert_eq!(followed(&long), Err(Bare));
+        let padded = format!("GET / HTTP/1.1\r\nContent-Length:{}4\r\n\r\n", " ".repeat(LINE));
+        assert_eq!(followed(&padded), Err(Bare));
+    }
+
+    #[test]
+    fn a_head_has_begun_until_its_empty_line() {
+        for (part, in_head) in
+            [("G", true), ("ET / HTTP/1.1\r", true), ("\n", true), ("Host: a\r\n", true), ("\r\n", false)]
+        {
+            let mut place = START;
+            let all = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+            let end = all.find(part).unwrap() + part.len();
+            let end = if part == "\r\n" { all.len() } else { end };
+            assert_eq!(place.follow(&all.as_bytes()[..end]), Ok(in_head), "{part:?}");
+        }
+    }
+}
