@@ -10,6 +10,8 @@ use crate::outlet::{Outgoing, Outlet};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long an agent may leave a full queue unread (SECURITY §3B B11).
+const SLOW_READER: Duration = Duration::from_secs(10);
 /// How long a server may take to answer a request that the agent has cancelled.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -102,6 +104,7 @@ impl Passage<'_> {
     }
 
     async fn until_gone(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
+        let mut lost = false;
         loop {
             let inbound = if self.stop_when_gone {
                 tokio::select! {
@@ -131,7 +134,10 @@ impl Passage<'_> {
             if self.waiting.cancelled.is_cancelled() {
                 continue;
             }
-            if self.outlet.send(outgoing).await.is_err() && self.stop_when_gone {
+            // An agent that doesn't read loses what is on the way, never the answer to a call that changed something.
+            let told = !lost && self.outlet.send_timeout(outgoing, SLOW_READER).await.is_ok();
+            lost |= !told;
+            if lost && self.stop_when_gone {
                 return Ok(Passed::Gone);
             }
             if let Some(pause) = pause {

@@ -431,6 +431,26 @@ async fn a_read_ends_before_the_server_has_said_anything() {
     }
 }
 
+/// SECURITY §3B B11: an agent that stops reading loses what is on the way; what it called is finished and recorded.
+#[tokio::test]
+async fn an_agent_that_does_not_read_holds_nothing_up() {
+    let (puppet, gate) = stage().await;
+    let agent = gate.agent().at("/mcp/oracle");
+    let server = puppet.holds("tools/call");
+    server.send(event(&progress(0))).await.unwrap();
+    let unread = agent.post(&agent.request("tools/call", json!({ "name": "write" }))).await;
+    let id = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
+    let mut long = progress(1);
+    long["params"]["message"] = json!("x".repeat(1 << 18));
+    for _ in 0..200 {
+        server.send(event(&long)).await.unwrap();
+    }
+    server.send(event(&done(&id))).await.unwrap();
+    let entries = gate.entries(1).await;
+    assert_eq!((&entries[0]["tool"], &entries[0]["outcome"]), (&json!("oracle__write"), &json!("answered")));
+    drop(unread);
+}
+
 /// PROTOCOL §3.1: a legacy agent whose connection broke takes the stream up again after the last event it read.
 #[tokio::test]
 async fn a_broken_legacy_stream_is_taken_up_again() {
