@@ -233,14 +233,18 @@ impl Drop for Exchange {
     }
 }
 
+/// The revision that the server chose; for a refusal the newest, since nothing more will be said.
 fn negotiated(answer: &Message) -> Result<Revision, Fault> {
-    let version = answer.body.as_ref().filter(|_| !answer.is_error).and_then(|result| result.get("protocolVersion"));
+    if answer.is_error {
+        return Ok(Revision::NEWEST_LEGACY);
+    }
+    let version = answer.body.as_ref().and_then(|result| result.get("protocolVersion"));
     let version = version.as_ref().and_then(Text::as_str);
     let revision = version.as_deref().and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
     revision.ok_or_else(|| match version {
         Some(version) => {
             Fault::unsent(format!("the tool server wants revision {}, which is not served", version.escape_debug()))
         }
-        None => Fault::unsent("the tool server refused `initialize`"),
+        None => Fault::unsent("the tool server answered `initialize` without a revision"),
     })
 }

@@ -34,6 +34,7 @@ pub struct Links {
 struct Session {
     initialize: Text,
     links: tokio::sync::Mutex<HashMap<ServerName, Arc<Link>>>,
+    opening: tokio::sync::Mutex<()>,
     unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Message)>,
 }
 
@@ -76,7 +77,12 @@ impl Links {
         initialize: Text,
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Message)>,
     ) -> Self {
-        let session = Session { initialize, links: tokio::sync::Mutex::default(), unsolicited };
+        let session = Session {
+            initialize,
+            links: tokio::sync::Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+            unsolicited,
+        };
         Self {
             servers,
             session: Some(session),
@@ -101,10 +107,15 @@ impl Links {
     pub async fn link(&self, name: &ServerName) -> Result<Arc<Link>, Fault> {
         let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
         let Some(session) = &self.session else { return server.shared() };
+        // Two first uses at once share what the first of them opens.
+        let _opening = session.opening.lock().await;
         if let Some(link) = session.links.lock().await.get(name).filter(|link| !link.is_over()) {
             return Ok(link.clone());
         }
-        let (link, _) = self.open(server).await?;
+        let (link, answer) = self.open(server).await?;
+        if answer.is_error {
+            return Err(Fault::unsent("the tool server refused `initialize`"));
+        }
         link.notify(Message::notification("notifications/initialized", None)).await?;
         Ok(link)
     }
@@ -135,6 +146,10 @@ impl Links {
         let Some(session) = &self.session else { return Err(Fault::unsent("modern links are not opened")) };
         let name = server.settings.name.clone();
         let (link, answer, mut unsolicited) = server.open(&session.initialize).await?;
+        if answer.is_error {
+            link.close().await;
+            return Ok((link, answer));
+        }
         session.links.lock().await.insert(name.clone(), link.clone());
         let (inbox, weak) = (session.unsolicited.clone(), Arc::downgrade(&link));
         crate::telemetry::tasks::spawn("unsolicited messages", async move {

@@ -121,7 +121,12 @@ async fn open_legacy_in_time(settings: &Settings, around: &Surroundings) -> Resu
     let params = Text::of(&params);
     let opening = open_legacy(settings, around, &params);
     let opened = tokio::time::timeout(settings.start_timeout, opening).await;
-    opened.map_err(|_| Fault::after_sending("the tool server did not answer `initialize` in time"))?
+    let opened = opened.map_err(|_| Fault::after_sending("the tool server did not answer `initialize` in time"))??;
+    if opened.1.is_error {
+        opened.0.close().await;
+        return Err(Fault::unsent("the tool server refused `initialize`"));
+    }
+    Ok(opened)
 }
 
 /// Opens a legacy session with `params` for `initialize`.

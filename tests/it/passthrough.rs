@@ -1,7 +1,7 @@
 //! What is no governed call arrives as the same JSON value, both ways and on both wires, and as soon as it is said.
 
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, event, tool};
+use crate::puppet::{Answer, Puppet, UNWELCOME, event, tool};
 use crate::stage::{Agent, Block, Gate, Launched, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -429,6 +429,19 @@ async fn a_read_ends_before_the_server_has_said_anything() {
             puppet.closed(&id).await;
         }
     }
+}
+
+/// A server that refuses a session says why in its own words.
+#[tokio::test]
+async fn a_refused_initialize_arrives_as_it_was_said() {
+    let (_puppet, gate) = stage().await;
+    let agent = gate.gate.agent().at("oracle");
+    let info = json!({ "name": "unwelcome", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+    let message = json!({ "jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params });
+    let answer = agent.post(&agent.headers(), message.to_string().as_bytes()).await;
+    assert_eq!(answer.message(), json!({ "jsonrpc": "2.0", "id": 7, "error": UNWELCOME.clone() }));
+    assert_eq!(answer.header("mcp-session-id"), None);
 }
 
 /// SECURITY §3B B11: an agent that stops reading loses what is on the way; what it called is finished and recorded.

@@ -44,6 +44,10 @@ pub enum Answer {
     Silence,
 }
 
+/// What an agent named `unwelcome` reads when it wants a session.
+pub static UNWELCOME: std::sync::LazyLock<Value> =
+    std::sync::LazyLock::new(|| json!({ "code": 4711, "message": "not you", "data": { "x": [1, null] } }));
+
 type Script = Arc<dyn Fn(&Seen) -> Answer + Send + Sync>;
 
 struct Strings {
@@ -309,6 +313,9 @@ impl Strings {
 
     fn legacy(&self, seen: &Seen) -> Option<Answer> {
         match seen.method() {
+            "initialize" if seen.body["params"]["clientInfo"]["name"] == "unwelcome" => {
+                Some(Answer::Message(json!({ "jsonrpc": "2.0", "error": UNWELCOME.clone() })))
+            }
             "initialize" => Some(Answer::Result(json!({
                 "protocolVersion": seen.body["params"]["protocolVersion"], "capabilities": self.capabilities,
                 "serverInfo": { "name": "puppet", "version": "1" },
