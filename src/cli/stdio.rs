@@ -64,6 +64,7 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
         let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
         let app = App::start(&config, &policy, journal)?;
+        telemetry::tasks::spawn("policy files", policy.clone().watch(app.door.metrics.clone()));
         app.door.gate.tools.settled(&name).await;
         let pipes = (tokio::io::stdin(), tokio::io::stdout());
         serve(app.door.clone(), caller, Scope::One(name), pipes).await;

@@ -9,6 +9,7 @@ use super::probe::{self, Verdict};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
+use crate::model::clock::Clock;
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use crate::upstream::Inbound;
@@ -23,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// A server that was up for so long is connected again without waiting longer than at first.
+const STEADY: Duration = Duration::from_secs(30);
 /// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
 const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
 
@@ -150,12 +153,16 @@ impl Server {
             };
             match connected {
                 Ok((up, unsolicited)) => {
-                    wait = FIRST_WAIT;
+                    let since = Clock.steady();
                     let (server, tools) = (&self.settings.name, up.catalog.tools.len());
                     tracing::info!(%server, tools, eras = %up.verdict.words(), "tool server is up");
                     let base = up.base.clone();
                     self.state.send_replace(State::Up(Arc::new(up)));
                     let why = self.watch(&base, unsolicited, &stop).await;
+                    // A server that answers and dies at once is no better than one that doesn't answer.
+                    if Clock.steady().saturating_sub(since) >= STEADY {
+                        wait = FIRST_WAIT;
+                    }
                     self.state.send_replace(State::Down(why.clone()));
                     base.close().await;
                     if stop.is_cancelled() {
