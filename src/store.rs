@@ -7,4 +7,10 @@
 //! <data>/journal/   the append-only journal: `00000000000000000001.journal`, …
 //! ```
 
+pub mod claims;
 pub mod journal;
+pub mod memory;
+pub mod state;
+mod table;
+pub mod time;
+mod waiters;

@@ -64,13 +64,36 @@ impl ToolName {
 }
 
 /// One judged call: a UUID of version 7, so ids sort by time (003-65).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ActionId(uuid::Uuid);
 
 impl ActionId {
     /// A new id.
     pub fn generate() -> Self {
         Self(uuid::Uuid::now_v7())
+    }
+}
+
+impl std::str::FromStr for ActionId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        uuid::Uuid::try_parse(text).map(Self)
+    }
+}
+
+impl TryFrom<String> for ActionId {
+    type Error = uuid::Error;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<ActionId> for String {
+    fn from(action: ActionId) -> Self {
+        action.to_string()
     }
 }
 

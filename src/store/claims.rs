@@ -1,0 +1,64 @@
+//! What the gate asks of a store, whatever it is built on. One suite of promises (`promises`) holds for all of them.
+
+use super::state::claim::{Claim, Stored};
+use super::state::command::Command;
+use super::state::digest::Digest;
+use super::state::event::Event;
+use super::state::{Millis, Place, Refused, View};
+use crate::model::entry::Entry;
+use crate::model::ids::ActionId;
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// Answers up to this many bytes are kept beside their claim; longer ones in files of their own (SEMANTICS §8: values of
+/// the index stay under 32 KiB).
+pub const INLINE: usize = 16 << 10;
+
+/// Why a store cannot do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No room on the disk. Nothing was lost; it is tried again until there is room.
+    #[error("the disk is full: {0}")]
+    Full(String),
+    /// Nothing can be written any more.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// Claims, budgets and fences that outlive what can go wrong, as far as the store promises.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// What is known of `place`, and durable.
+    async fn look(&self, place: Place) -> Result<View, Error>;
+
+    /// Decides `command` in one transaction with everything decided before, and with `entry` for the ledger. A `Begin`, a
+    /// `Settle` and a `Fence` are durable when this returns; the others are written behind.
+    async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error>;
+
+    /// Notes that a byte of the call may leave from now on; written, not synced, when this returns.
+    async fn sent(&self, key: Digest, action: ActionId) -> Result<(), Error>;
+
+    /// Waits until the claim of `key` is not in flight for `action` any more. May return early; look again.
+    async fn ended(&self, key: Digest, action: ActionId);
+
+    /// The claim that `action` holds, with its key.
+    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error>;
+
+    /// Up to `most` claims that have not come to an end, with their keys.
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error>;
+
+    /// Keeps an answer so that it can be given again: durable when this returns, if it is too long to stand in an event.
+    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error>;
+
+    /// The bytes of an answer.
+    async fn body(&self, stored: &Stored) -> Result<Bytes, Error>;
+
+    /// A new fencing token: greater than any before.
+    fn token(&self) -> u64;
+
+    /// Whether side effects can be begun.
+    fn is_writing(&self) -> bool;
+
+    /// The time, as this store keeps it.
+    fn now(&self) -> Millis;
+}

@@ -1,0 +1,195 @@
+//! The state machine of a call with side effects (SEMANTICS §3–§6), pure: [`decide`] says what a command does to what is
+//! known, as an event or a refusal; [`apply`] is what the event does. No I/O, no clock, nothing asynchronous. Stores are
+//! shells around it: they load the [`View`] a command names, decide, make the event durable and keep what was applied.
+
+pub mod budget;
+pub mod claim;
+pub mod command;
+pub mod digest;
+pub mod event;
+pub mod fence;
+
+use budget::{Exceeded, Task};
+use claim::{Claim, Phase, Standing};
+use command::{Command, Intent, Reserve, Settle, Spend};
+use digest::Digest;
+use event::{Charge, Event, Intended, Reserved, Settled, Spent};
+use fence::Session;
+
+/// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12, clock).
+pub type Millis = u64;
+
+/// What a command or an event is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The call key.
+    pub call: Option<Digest>,
+    /// The task that pays.
+    pub task: Option<Digest>,
+    /// The session whose fence counts.
+    pub session: Option<Digest>,
+}
+
+/// What is known of a [`Place`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct View {
+    /// The claim of the call key.
+    pub claim: Option<Claim>,
+    /// The task.
+    pub task: Option<Task>,
+    /// The session.
+    pub session: Option<Session>,
+}
+
+/// Why a command does nothing. The gate's steps in their order (SEMANTICS §2): the earlier one wins.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refused {
+    /// Step 8: the key is taken; how it stands tells the agent what to do.
+    Taken(Standing),
+    /// Step 9: a budget is used up.
+    Budget(Exceeded),
+    /// Step 11: somebody with a newer token has been here.
+    Fenced {
+        /// The token that is valid.
+        current: u64,
+    },
+    /// A settlement for a claim that is settled, or that does not exist.
+    Settled,
+}
+
+/// What `command` does, given what is known at `now`. The event still has to be made durable and applied.
+pub fn decide(command: &Command, view: &View, now: Millis) -> Result<Event, Refused> {
+    match command {
+        Command::Begin(intent) => begin(intent, view, now).map(|intended| Event::Intended(Box::new(intended))),
+        Command::Settle(settle) => settled(settle, view, now).map(Event::Settled),
+        Command::Reserve(reserve) => reserved(reserve, view, now).map(Event::Reserved),
+        Command::Spend(spend) => Ok(Event::Spent(spent(spend, now))),
+        Command::Fence { session, token } => {
+            fence::admit(view.session.as_ref(), *token)?;
+            Ok(Event::Fenced { session: *session, token: *token, at: now })
+        }
+    }
+}
+
+/// Step 12: everything that the steps before found is found again, in their order, in one transaction.
+fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused> {
+    let standing = claim::standing(view.claim.as_ref(), &intent.fingerprint, intent.round, now);
+    let Standing::Open { attempt, round } = standing else { return Err(Refused::Taken(standing)) };
+    // A later round of one call has paid already.
+    let cost = match view.claim.as_ref().filter(|_| round > 0) {
+        Some(claim) => claim.reserved,
+        None => {
+            intent.limits.admit(view.task.as_ref(), &intent.price, now).map_err(Refused::Budget)?;
+            intent.price.cost
+        }
+    };
+    fence::admit(view.session.as_ref(), intent.fence)?;
+    Ok(Intended {
+        key: intent.key,
+        fingerprint: intent.fingerprint,
+        action: intent.action,
+        attempt,
+        round,
+        at: now,
+        ttl: intent.ttl,
+        keep: intent.keep,
+        task: intent.task,
+        session: intent.session,
+        fence: intent.fence,
+        cost,
+        rate: intent.limits.step(),
+        entry: intent.entry.clone(),
+    })
+}
+
+fn settled(settle: &Settle, view: &View, now: Millis) -> Result<Settled, Refused> {
+    let claim = view.claim.as_ref().filter(|claim| claim.action == settle.action).ok_or(Refused::Settled)?;
+    if !claim.phase.may_become(&settle.phase) {
+        return Err(Refused::Settled);
+    }
+    let charge = match &settle.phase {
+        Phase::NotSent | Phase::Failed { .. } => Charge::Release,
+        Phase::Unknown { .. } | Phase::AwaitingInput { .. } | Phase::Dispatching => Charge::Hold,
+        Phase::Completed(_) | Phase::Abandoned => Charge::Settle(settle.cost.unwrap_or(claim.reserved)),
+    };
+    Ok(Settled {
+        key: settle.key,
+        action: settle.action,
+        task: claim.task,
+        session: claim.session,
+        at: now,
+        phase: settle.phase.clone(),
+        evidence: settle.evidence.clone(),
+        charge,
+        // An unknown outcome has counted as a failure when it became one.
+        failed: settle.failed && !matches!(claim.phase, Phase::Unknown { .. }),
+        seen: settle.seen,
+    })
+}
+
+/// Step 9 for a call that needs no claim: exactly as many pass as the limits say, and no disk is waited for.
+fn reserved(reserve: &Reserve, view: &View, now: Millis) -> Result<Reserved, Refused> {
+    reserve.limits.admit(view.task.as_ref(), &reserve.price, now).map_err(Refused::Budget)?;
+    Ok(Reserved {
+        task: reserve.task,
+        tool: reserve.price.tool.clone(),
+        cost: reserve.price.cost,
+        rate: reserve.limits.step(),
+        at: now,
+    })
+}
+
+fn spent(spend: &Spend, now: Millis) -> Spent {
+    Spent {
+        task: spend.task,
+        tool: spend.tool.clone(),
+        charge: spend.charge,
+        failed: spend.failed,
+        seen: spend.seen,
+        at: now,
+    }
+}
+
+/// What `event` makes of what was known. Total: an event that was decided once is never refused.
+pub fn apply(event: &Event, view: &mut View) {
+    match event {
+        Event::Intended(intended) => {
+            let task = view.task.get_or_insert_with(|| Task::new(intended.at));
+            if intended.round == 0 {
+                task.reserve(&intended.entry.tool, intended.cost, intended.rate, intended.at);
+            }
+            view.session = Some(Session::holding(view.session.as_ref(), intended.fence, intended.at));
+            view.claim = Some(Claim::begun(intended));
+        }
+        Event::Settled(settled) => {
+            let Some(claim) = view.claim.as_mut().filter(|claim| claim.action == settled.action) else { return };
+            if let Some(task) = &mut view.task {
+                task.settle(&claim.tool, claim.reserved, settled.charge);
+                task.note(settled.failed, settled.seen, settled.at);
+            }
+            claim.settle(settled);
+        }
+        Event::Reserved(reserved) => {
+            let task = view.task.get_or_insert_with(|| Task::new(reserved.at));
+            task.reserve(reserved.tool.as_str(), reserved.cost, reserved.rate, reserved.at);
+        }
+        Event::Spent(spent) => {
+            let task = view.task.get_or_insert_with(|| Task::new(spent.at));
+            if let Some((reserved, charge)) = spent.charge {
+                task.settle(&spent.tool, reserved, charge);
+            }
+            task.note(spent.failed, spent.seen, spent.at);
+        }
+        Event::Fenced { token, at, .. } => {
+            view.session = Some(Session::holding(view.session.as_ref(), *token, *at));
+        }
+        Event::Sent { action, .. } => {
+            if let Some(claim) = view.claim.as_mut().filter(|claim| claim.action == *action) {
+                claim.sent = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! A claim: one call key, and what became of the call (SEMANTICS §3).
+
+use super::Millis;
+use super::digest::Digest;
+use super::event::{Intended, Settled};
+use crate::model::ids::{ActionId, ToolName};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// What is known of one call key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The call that holds it.
+    pub action: ActionId,
+    /// SHA-256 over (server, tool, final arguments).
+    pub fingerprint: Digest,
+    /// 1 for the first arrival; one more for each that followed a proof that nothing ran.
+    pub attempt: u32,
+    /// How far it got.
+    pub phase: Phase,
+    /// When its intent was decided.
+    pub began: Millis,
+    /// When it came to its phase.
+    pub changed: Millis,
+    /// For how many milliseconds after its end it is replayed.
+    pub ttl: u64,
+    /// For how many milliseconds after that it is remembered that the key was used; 0 for derived keys.
+    pub keep: u64,
+    /// Was the mark set that a byte may have left?
+    pub sent: bool,
+    /// The task that pays.
+    pub task: Digest,
+    /// The session it runs in.
+    pub session: Digest,
+    /// The token it began with.
+    pub fence: u64,
+    /// What is reserved for it, in millionths of a unit of cost.
+    pub reserved: u64,
+    /// `server__tool`.
+    pub tool: ToolName,
+    /// Who called, for operators.
+    pub agent: String,
+}
+
+/// How far a claim got.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// The intent is decided; the call may be on its way.
+    Dispatching,
+    /// The server asks for input; the rounds so far, and what it asked. Not an end.
+    AwaitingInput {
+        /// 1 after the first answer that asked.
+        round: u32,
+        /// What it asked.
+        asked: Stored,
+    },
+    /// The server answered: a result, a result that says `isError`, or a JSON-RPC error.
+    Completed(Stored),
+    /// The server proved that it did not run the call.
+    Failed {
+        /// How it said so, when it said it as an answer.
+        answer: Option<Stored>,
+        /// May the same key claim again?
+        again: bool,
+    },
+    /// No byte left: the same key may claim again.
+    NotSent,
+    /// It may have run. Never ends by time.
+    Unknown {
+        /// What broke, for operators.
+        why: String,
+    },
+    /// It may have run, and an operator has decided that nobody will find out.
+    Abandoned,
+}
+
+/// An answer that can be given again byte for byte.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stored {
+    /// Is it a JSON-RPC error? Otherwise a result.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_error: bool,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256.
+    pub digest: Digest,
+    /// Does it lie in a file of its own, by its digest?
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub in_file: bool,
+    /// The bytes, where they are not in a file.
+    #[serde(skip)]
+    pub body: Bytes,
+}
+
+impl Stored {
+    /// An answer that is kept beside its claim.
+    pub fn inline(is_error: bool, body: Bytes) -> Self {
+        Self { is_error, size: body.len() as u64, digest: Digest::of(&body), in_file: false, body }
+    }
+
+    /// An answer that lies in a file.
+    pub fn in_file(is_error: bool, digest: Digest, size: u64) -> Self {
+        Self { is_error, size, digest, in_file: true, body: Bytes::new() }
+    }
+}
+
+/// How a key stands for a call that names it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    /// It may be claimed.
+    Open {
+        /// Which attempt it is, from 1.
+        attempt: u32,
+        /// Which round of input it brings; 0 for none.
+        round: u32,
+    },
+    /// The call has ended; this was the answer.
+    Ended(Stored),
+    /// The server waits for input; this is what it asked.
+    Asked(Stored),
+    /// It runs right now.
+    InFlight(ActionId),
+    /// It may have run.
+    Unknown(ActionId),
+    /// It was used with other arguments.
+    Conflict,
+    /// It was used, so long ago that the answer is gone.
+    Expired,
+}
+
+impl Phase {
+    /// The answer in it.
+    pub fn stored(&self) -> Option<&Stored> {
+        match self {
+            Self::AwaitingInput { asked: stored, .. } | Self::Completed(stored) => Some(stored),
+            Self::Failed { answer, .. } => answer.as_ref(),
+            Self::Dispatching | Self::NotSent | Self::Unknown { .. } | Self::Abandoned => None,
+        }
+    }
+
+    /// The answer in it, to fill in or to take out.
+    pub fn stored_mut(&mut self) -> Option<&mut Stored> {
+        match self {
+            Self::AwaitingInput { asked: stored, .. } | Self::Completed(stored) => Some(stored),
+            Self::Failed { answer, .. } => answer.as_mut(),
+            Self::Dispatching | Self::NotSent | Self::Unknown { .. } | Self::Abandoned => None,
+        }
+    }
+
+    /// Whether nothing more is expected of the call.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Completed(_) | Self::Failed { .. } | Self::NotSent | Self::Abandoned => true,
+            Self::Dispatching | Self::AwaitingInput { .. } | Self::Unknown { .. } => false,
+        }
+    }
+
+    /// The word for people and metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Dispatching => "dispatching",
+            Self::AwaitingInput { .. } => "awaiting_input",
+            Self::Completed(_) => "completed",
+            Self::Failed { .. } => "failed",
+            Self::NotSent => "not_sent",
+            Self::Unknown { .. } => "unknown",
+            Self::Abandoned => "abandoned",
+        }
+    }
+
+    /// The arrows of SEMANTICS §3. An unknown outcome ends by evidence or by an operator, never by being unknown again.
+    pub fn may_become(&self, next: &Self) -> bool {
+        match (self, next) {
+            (Self::Dispatching, Self::Abandoned | Self::Dispatching) => false,
+            (Self::Dispatching, _) => true,
+            (Self::Unknown { .. } | Self::AwaitingInput { .. }, next) => next.is_final(),
+            (Self::Completed(_) | Self::Failed { .. } | Self::NotSent | Self::Abandoned, _) => false,
+        }
+    }
+}
+
+/// How the key of `claim` stands for a call with `fingerprint`; `round`: does the call answer what a server asked?
+pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: bool, now: Millis) -> Standing {
+    let Some(claim) = claim else { return Standing::Open { attempt: 1, round: 0 } };
+    let again = Standing::Open { attempt: claim.attempt + 1, round: 0 };
+    if claim.is_released() {
+        return again;
+    }
+    match claim.age(now) {
+        Age::Forgotten => return Standing::Open { attempt: 1, round: 0 },
+        Age::Remembered => return Standing::Expired,
+        Age::Fresh => {}
+    }
+    if claim.fingerprint != *fingerprint {
+        return Standing::Conflict;
+    }
+    match &claim.phase {
+        Phase::Dispatching => Standing::InFlight(claim.action),
+        Phase::AwaitingInput { round: asked, .. } if round => Standing::Open { attempt: claim.attempt, round: *asked },
+        Phase::AwaitingInput { asked, .. } => Standing::Asked(asked.clone()),
+        Phase::Completed(stored) | Phase::Failed { answer: Some(stored), .. } => Standing::Ended(stored.clone()),
+        Phase::Unknown { .. } | Phase::Abandoned => Standing::Unknown(claim.action),
+        Phase::NotSent | Phase::Failed { answer: None, .. } => again,
+    }
+}
+
+/// How old a claim is, seen from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Age {
+    /// It is replayed, or has not ended.
+    Fresh,
+    /// A tombstone: its answer is gone, its key is not free.
+    Remembered,
+    /// Nothing is known of it any more.
+    Forgotten,
+}
+
+impl Claim {
+    /// The claim that an intent makes.
+    pub(super) fn begun(intended: &Intended) -> Self {
+        Self {
+            action: intended.action,
+            fingerprint: intended.fingerprint,
+            attempt: intended.attempt,
+            phase: Phase::Dispatching,
+            began: intended.at,
+            changed: intended.at,
+            ttl: intended.ttl,
+            keep: intended.keep,
+            sent: false,
+            task: intended.task,
+            session: intended.session,
+            fence: intended.fence,
+            reserved: intended.cost,
+            tool: ToolName::new(&intended.entry.tool),
+            agent: intended.entry.user_id.clone(),
+        }
+    }
+
+    pub(super) fn settle(&mut self, settled: &Settled) {
+        self.phase = settled.phase.clone();
+        self.changed = settled.at;
+    }
+
+    /// Whether its key may claim again: proof that nothing ran.
+    pub fn is_released(&self) -> bool {
+        matches!(self.phase, Phase::NotSent | Phase::Failed { again: true, .. })
+    }
+
+    /// How old it is at `now`. The time to live counts from the end; what has not ended never ages.
+    pub fn age(&self, now: Millis) -> Age {
+        let replayed = self.changed.saturating_add(self.ttl);
+        match now {
+            _ if !self.phase.is_final() || now < replayed => Age::Fresh,
+            now if now < replayed.saturating_add(self.keep) => Age::Remembered,
+            _ => Age::Forgotten,
+        }
+    }
+}

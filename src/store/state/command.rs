@@ -1,0 +1,119 @@
+//! What a store can be asked to do. Domain commands, so that each shell makes one transaction of each.
+
+use super::Place;
+use super::budget::{Limits, Price, Seen};
+use super::claim::Phase;
+use super::digest::Digest;
+use super::event::{Charge, Evidence};
+use crate::model::entry::Entry;
+use crate::model::ids::{ActionId, ToolName};
+
+/// A command.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Step 12: claim the key, reserve, and use the token, or do nothing.
+    Begin(Box<Intent>),
+    /// Step 15, or what comes later: what became of a claim.
+    Settle(Settle),
+    /// Step 9 for a call without a claim.
+    Reserve(Reserve),
+    /// What became of a call without a claim.
+    Spend(Spend),
+    /// A session begins anew: every token before `token` is stale.
+    Fence {
+        /// The session.
+        session: Digest,
+        /// The token.
+        token: u64,
+    },
+}
+
+/// A call with side effects that is about to be sent.
+#[derive(Debug, Clone)]
+pub struct Intent {
+    /// The call key.
+    pub key: Digest,
+    /// SHA-256 over (server, tool, final arguments).
+    pub fingerprint: Digest,
+    /// The call.
+    pub action: ActionId,
+    /// Does it bring what a server asked for?
+    pub round: bool,
+    /// For how many milliseconds after its end it is replayed.
+    pub ttl: u64,
+    /// For how many milliseconds after that its key stays used.
+    pub keep: u64,
+    /// Who pays.
+    pub task: Digest,
+    /// Whose fence.
+    pub session: Digest,
+    /// The token, from the store's counter.
+    pub fence: u64,
+    /// What the task may use.
+    pub limits: Limits,
+    /// What the call asks for.
+    pub price: Price,
+    /// What the ledger knows so far.
+    pub entry: Entry,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone)]
+pub struct Settle {
+    /// The call key.
+    pub key: Digest,
+    /// The call that holds it.
+    pub action: ActionId,
+    /// What it becomes.
+    pub phase: Phase,
+    /// How we know.
+    pub evidence: Evidence,
+    /// What it really cost, in millionths; absent: what was reserved.
+    pub cost: Option<u64>,
+    /// Does it count as a failure of its task?
+    pub failed: bool,
+    /// For the loop detector.
+    pub seen: Option<Seen>,
+}
+
+/// A call without a claim that a budget counts.
+#[derive(Debug, Clone)]
+pub struct Reserve {
+    /// Who pays.
+    pub task: Digest,
+    /// What the task may use.
+    pub limits: Limits,
+    /// What the call asks for.
+    pub price: Price,
+}
+
+/// What became of a call without a claim: a read, or one that was refused.
+#[derive(Debug, Clone)]
+pub struct Spend {
+    /// Who pays.
+    pub task: Digest,
+    /// `server__tool`.
+    pub tool: ToolName,
+    /// What was reserved for it, if anything, and what becomes of that.
+    pub charge: Option<(u64, Charge)>,
+    /// Does it count as a failure?
+    pub failed: bool,
+    /// For the loop detector.
+    pub seen: Option<Seen>,
+}
+
+impl Command {
+    /// What it is about. A settlement's task and session stand in its claim.
+    pub fn place(&self) -> Place {
+        match self {
+            Self::Begin(intent) => {
+                Place { call: Some(intent.key), task: Some(intent.task), session: Some(intent.session) }
+            }
+            Self::Settle(settle) => Place { call: Some(settle.key), ..Place::default() },
+            Self::Reserve(Reserve { task, .. }) | Self::Spend(Spend { task, .. }) => {
+                Place { task: Some(*task), ..Place::default() }
+            }
+            Self::Fence { session, .. } => Place { session: Some(*session), ..Place::default() },
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer, where there is one.
+
+use super::budget::Seen;
+use super::claim::Phase;
+use super::digest::Digest;
+use super::{Millis, Place};
+use crate::model::entry::Entry;
+use crate::model::ids::{ActionId, ToolName};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// A key was claimed; the call may be sent from now on.
+    Intended(Box<Intended>),
+    /// Right before the first byte left. Never synced for its own sake.
+    Sent {
+        /// The call key.
+        key: Digest,
+        /// The call.
+        action: ActionId,
+    },
+    /// It is known what became of a claim.
+    Settled(Settled),
+    /// A call without a claim took its part of a budget.
+    Reserved(Reserved),
+    /// It is known what became of a call without a claim.
+    Spent(Spent),
+    /// A session's older tokens became stale.
+    Fenced {
+        /// The session.
+        session: Digest,
+        /// The oldest token that is valid.
+        token: u64,
+        /// When.
+        at: Millis,
+    },
+}
+
+/// A claim begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Intended {
+    /// The call key.
+    pub key: Digest,
+    /// SHA-256 over (server, tool, final arguments).
+    pub fingerprint: Digest,
+    /// The call.
+    pub action: ActionId,
+    /// From 1.
+    pub attempt: u32,
+    /// Which round of input it brings; 0 for none.
+    pub round: u32,
+    /// When.
+    pub at: Millis,
+    /// Milliseconds it is replayed after its end.
+    pub ttl: u64,
+    /// Milliseconds its key stays used after that.
+    pub keep: u64,
+    /// Who pays.
+    pub task: Digest,
+    /// Whose fence.
+    pub session: Digest,
+    /// The token.
+    pub fence: u64,
+    /// Reserved, in millionths.
+    pub cost: u64,
+    /// Milliseconds it takes up of its tool's rate; 0 without one.
+    pub rate: u64,
+    /// What the ledger knows so far.
+    pub entry: Entry,
+}
+
+/// A claim comes to another phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settled {
+    /// The call key.
+    pub key: Digest,
+    /// The call.
+    pub action: ActionId,
+    /// Who pays.
+    pub task: Digest,
+    /// Whose fence.
+    pub session: Digest,
+    /// When.
+    pub at: Millis,
+    /// What it became.
+    pub phase: Phase,
+    /// How we know.
+    pub evidence: Evidence,
+    /// What becomes of the reservation.
+    pub charge: Charge,
+    /// Did it count as a failure?
+    pub failed: bool,
+    /// For the loop detector.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub seen: Option<Seen>,
+}
+
+/// How we know what became of a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// The exchange itself: an answer, or how it broke.
+    Exchange,
+    /// An answer that came after the call was given up.
+    Late,
+    /// The same call was sent again under the server's own key.
+    UpstreamKey,
+    /// What the journal held after a crash.
+    Restart,
+    /// A read that the contract names.
+    Probe,
+    /// An operator said so.
+    Operator {
+        /// Who.
+        who: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What becomes of a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Charge {
+    /// Given back: nothing ran.
+    Release,
+    /// Kept: nobody knows.
+    Hold,
+    /// Replaced by what it cost, in millionths.
+    Settle(u64),
+}
+
+/// A reservation without a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserved {
+    /// Who pays.
+    pub task: Digest,
+    /// `server__tool`.
+    pub tool: ToolName,
+    /// In millionths.
+    pub cost: u64,
+    /// Milliseconds it takes up of its tool's rate.
+    pub rate: u64,
+    /// When.
+    pub at: Millis,
+}
+
+/// The end of a call without a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Who pays.
+    pub task: Digest,
+    /// `server__tool`.
+    pub tool: ToolName,
+    /// What was reserved, and what becomes of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub charge: Option<(u64, Charge)>,
+    /// Did it count as a failure?
+    pub failed: bool,
+    /// For the loop detector.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub seen: Option<Seen>,
+    /// When.
+    pub at: Millis,
+}
+
+impl Event {
+    /// What it is about.
+    pub fn place(&self) -> Place {
+        match self {
+            Self::Intended(intended) => {
+                Place { call: Some(intended.key), task: Some(intended.task), session: Some(intended.session) }
+            }
+            Self::Sent { key, .. } => Place { call: Some(*key), ..Place::default() },
+            Self::Settled(settled) => Place { call: Some(settled.key), task: Some(settled.task), session: None },
+            Self::Reserved(Reserved { task, .. }) | Self::Spent(Spent { task, .. }) => {
+                Place { task: Some(*task), ..Place::default() }
+            }
+            Self::Fenced { session, .. } => Place { session: Some(*session), ..Place::default() },
+        }
+    }
+
+    /// As the journal keeps it.
+    pub fn encode(&self) -> serde_json::Result<Vec<u8>> {
+        let body = match self {
+            Self::Settled(settled) => settled.phase.stored().map(|stored| &*stored.body),
+            _ => None,
+        };
+        encode(self, body.unwrap_or_default())
+    }
+
+    /// Reads what [`Event::encode`] wrote.
+    pub fn decode(record: &Bytes) -> serde_json::Result<Self> {
+        let (mut event, body): (Self, _) = decode(record)?;
+        if let Self::Settled(settled) = &mut event {
+            fill(&mut settled.phase, body);
+        }
+        Ok(event)
+    }
+}
+
+/// `head` on a line, then `body` as it is.
+pub fn encode(head: &impl Serialize, body: &[u8]) -> serde_json::Result<Vec<u8>> {
+    let mut record = Vec::with_capacity(1024 + body.len());
+    serde_json::to_writer(&mut record, head)?;
+    record.push(b'\n');
+    record.extend_from_slice(body);
+    Ok(record)
+}
+
+/// Reads what [`encode`] wrote.
+pub fn decode<'a, T: Deserialize<'a>>(record: &'a Bytes) -> serde_json::Result<(T, Bytes)> {
+    let end = record.iter().position(|byte| *byte == b'\n').unwrap_or(record.len());
+    let head = serde_json::from_slice(&record[..end])?;
+    Ok((head, record.slice((end + 1).min(record.len())..)))
+}
+
+/// Puts an answer's bytes where they belong.
+pub fn fill(phase: &mut Phase, body: Bytes) {
+    if let Some(stored) = phase.stored_mut().filter(|stored| !stored.in_file) {
+        stored.body = body;
+    }
+}
