@@ -8,27 +8,32 @@ use crate::model::entry::Entry;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 mod chain;
 mod error;
 mod frame;
+mod item;
 mod place;
 mod queue;
 mod reader;
 mod recovery;
 mod segment;
 mod verify;
+mod waiting;
 mod walk;
 mod writer;
 
 pub use chain::Head;
 pub use error::{Error, Problem};
+pub use item::{Item, MAX_EVENT, MAX_GROUP};
 pub use queue::{Health, State};
 pub use reader::{Reader, Record};
 pub use verify::{Report, Unfinished, verify};
+pub use waiting::Ticket;
 
+use item::Group;
 use queue::Queue;
+use waiting::{Until, Waiting};
 
 /// How a journal is written. Sizes in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -98,27 +103,51 @@ impl Journal {
     /// Queues `entry` to be written within [`Options::gather`] and synced within [`Options::sync_every`]. Never waits:
     /// [`Error::Full`] when the queue is full, and the reason when nothing can be written any more.
     pub fn record(&self, entry: Entry) -> Result<(), Error> {
-        self.0.queue.push(entry)
+        self.0.queue.push(&Group::entry(entry), true).map(drop)
+    }
+
+    /// Queues `items`, next to each other and in this order, as part of one batch: all of them are there after a power
+    /// cut, or none. Never waits and never wakes anyone, so that it may be called under a lock: calls are written in the
+    /// order of their calls. Refused as in `record`, and with [`Error::TooLarge`]; then nothing of it was queued.
+    pub fn append(&self, mut items: Vec<Item>) -> Result<Ticket, Error> {
+        let group = Group::new(&mut items)?;
+        let seq = self.0.queue.push(&group, false)?;
+        Ok(Ticket::new(&self.0.queue, seq))
+    }
+
+    /// The last record that is synced. Costs nothing.
+    pub fn durable_seq(&self) -> u64 {
+        self.0.queue.durable()
+    }
+
+    /// Waits until record `seq` is synced: for who has seen what came of it and must not tell before it is durable.
+    pub async fn until(&self, seq: u64) -> Result<Head, Error> {
+        Waiting::new(&self.0.queue, Until::Durable(seq)).await
+    }
+
+    /// Waits until nothing can be written any more, if that ever happens, and gives the reason. Nothing that was not
+    /// synced by then is promised to anyone, and only a restart finds out what is on the disk.
+    pub async fn failed(&self) -> Error {
+        match Waiting::new(&self.0.queue, Until::Failed).await {
+            Err(error) => error,
+            Ok(_) => Error::Closed,
+        }
     }
 
     /// Waits until everything queued so far is written and synced. The head is the journal's at that moment; kept
     /// elsewhere, it lets [`verify`] find a removed tail.
     pub async fn flush(&self) -> Result<Head, Error> {
-        Self::answer(self.0.queue.ask(false)?).await
+        let last = self.0.queue.press(false)?;
+        self.until(last).await
     }
 
     /// Writes and syncs what is queued, ends the writer and gives up the lock. Everything afterwards is refused with
     /// [`Error::Closed`]; closing twice is fine.
     pub async fn close(&self) -> Result<Head, Error> {
-        match self.0.queue.ask(true) {
-            Ok(asked) => Self::answer(asked).await,
-            Err(Error::Closed) => Ok(self.health().head),
+        match self.0.queue.press(true) {
+            Ok(_) | Err(Error::Closed) => Waiting::new(&self.0.queue, Until::Ended).await,
             Err(error) => Err(error),
         }
-    }
-
-    async fn answer(asked: oneshot::Receiver<Result<Head, Error>>) -> Result<Head, Error> {
-        asked.await.unwrap_or_else(|_| Err(Error::Poisoned("the journal's writer is gone".into())))
     }
 
     /// How the journal is doing.
@@ -141,7 +170,7 @@ impl Journal {
 impl Drop for Owner {
     fn drop(&mut self) {
         // The answer is not awaited: joining the thread waits for the same.
-        drop(self.queue.ask(true));
+        drop(self.queue.press(true));
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }

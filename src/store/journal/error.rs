@@ -11,6 +11,14 @@ pub enum Error {
     /// Too many entries wait to be written; this one was not taken.
     #[error("the journal's queue is full: the disk is slower than the calls")]
     Full,
+    /// A record is larger than a record may be; nothing of what it came with was taken.
+    #[error("{bytes} bytes are too many for the journal; it takes {limit} at once")]
+    TooLarge {
+        /// Bytes there were.
+        bytes: usize,
+        /// Bytes there may be.
+        limit: usize,
+    },
     /// The journal was closed.
     #[error("the journal is closed")]
     Closed,

@@ -35,6 +35,8 @@ pub(super) const MAX_PAYLOAD: usize = 4 << 20;
 
 /// A record that holds an entry as JSON.
 pub(super) const CALL: u8 = 1;
+/// A record that holds an event in the words of who appended it.
+pub(super) const EVENT: u8 = 2;
 
 /// Part of `bytes` as an array; zeros where they end too early.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -97,6 +99,7 @@ impl Header {
 }
 
 /// A batch being put together; its memory is used again.
+#[derive(Debug)]
 pub(super) struct Frame {
     bytes: Vec<u8>,
     count: u32,
@@ -112,14 +115,15 @@ impl Frame {
         self.bytes.len() - HEADER
     }
 
-    /// Adds a record of `kind`, whose bytes `write` appends.
-    pub(super) fn push(&mut self, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(&[kind, 0, 0, 0, 0]);
-        write(&mut self.bytes);
-        let length = u32::try_from(self.bytes.len() - start - RECORD).unwrap_or(u32::MAX);
-        self.bytes[start + 1..start + RECORD].copy_from_slice(&length.to_le_bytes());
-        self.count += 1;
+    /// Adds `count` records that are encoded already.
+    pub(super) fn add(&mut self, records: &[u8], count: u32) {
+        self.bytes.extend_from_slice(records);
+        self.count += count;
+    }
+
+    /// How many records it holds.
+    pub(super) fn count(&self) -> u32 {
+        self.count
     }
 
     /// Completes the batch as the one after `head`; gives the frame and the head after it.

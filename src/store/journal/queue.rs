@@ -1,16 +1,26 @@
-//! What stands between those who record and the one who writes: a bounded queue, and who waits for a sync.
+//! What stands between those who record and the one who writes: batches being gathered, bounded, and who waits for what.
+//!
+//! A record gets its number when it is queued, so that the order in which somebody decides, under a lock of his own, is
+//! the order in which it is written.
 
 use super::Options;
 use super::chain::Head;
 use super::error::Error;
+use super::frame::{Frame, MAX_PAYLOAD};
+use super::item::{Group, MAX_GROUP};
+use super::waiting::{Until, Waiter};
 use crate::model::clock::Clock;
-use crate::model::entry::Entry;
 use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
-/// Someone waits for the head after the next sync.
-type Waiter = oneshot::Sender<Result<Head, Error>>;
+/// A batch that has reached this size is closed and the next one begun.
+const BATCH: usize = 1 << 20;
+/// From this many records on the writer does not wait for more to gather.
+const PRESSING: usize = 1024;
+
+const _: () = assert!(BATCH + MAX_GROUP <= MAX_PAYLOAD, "a group always fits into a batch that is open");
 
 /// Whether a journal can be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,11 +38,11 @@ pub enum State {
 pub struct Health {
     /// Whether it can be written.
     pub state: State,
-    /// Entries that wait to be written.
+    /// Records that wait to be written.
     pub queued: usize,
-    /// Entries refused because the queue was full.
+    /// Records refused because the queue was full.
     pub refused: u64,
-    /// Entries that were queued and never written, because writing failed.
+    /// Records that were queued and never written, because writing failed.
     pub lost: u64,
     /// Where the journal stands, as far as it is synced.
     pub head: Head,
@@ -48,28 +58,42 @@ pub struct Health {
     pub sync_longest: Duration,
 }
 
-struct Inside {
-    entries: Vec<Entry>,
+pub(super) struct Inside {
+    /// Batches being gathered; the last one takes more.
+    frames: Vec<Frame>,
+    /// Memory for the next one.
+    spare: Option<Frame>,
+    /// Records in them.
+    gathered: usize,
+    /// The last record that was queued.
+    last: u64,
+    /// Somebody waits for the sync of this record.
+    wanted: u64,
     waiters: Vec<Waiter>,
+    next_waiter: u64,
     /// The writer waits for work, and must be woken for it.
     idle: bool,
     closing: bool,
-    ended: Option<Error>,
-    health: Health,
+    pub(super) ended: Option<Error>,
+    pub(super) health: Health,
 }
 
 /// The queue.
 pub(super) struct Queue {
     inside: Mutex<Inside>,
     wake: Condvar,
+    /// The last record that is synced.
+    durable: AtomicU64,
+    writing: AtomicBool,
     limit: usize,
     gather: Duration,
 }
 
 /// What the writer is to do next.
 pub(super) struct Work {
-    pub(super) entries: Vec<Entry>,
-    pub(super) waiters: Vec<Waiter>,
+    pub(super) frames: Vec<Frame>,
+    /// Somebody waits for the sync of this record.
+    pub(super) wanted: u64,
     pub(super) closing: bool,
 }
 
@@ -87,17 +111,37 @@ impl Queue {
             sync_time: Duration::ZERO,
             sync_longest: Duration::ZERO,
         };
-        let (entries, waiters) = (Vec::new(), Vec::new());
-        let inside = Inside { entries, waiters, idle: false, closing: false, ended: None, health };
-        Self { inside: Mutex::new(inside), wake: Condvar::new(), limit: options.queue, gather: options.gather }
+        let inside = Inside {
+            frames: Vec::new(),
+            spare: None,
+            gathered: 0,
+            last: head.seq,
+            wanted: 0,
+            waiters: Vec::new(),
+            next_waiter: 0,
+            idle: false,
+            closing: false,
+            ended: None,
+            health,
+        };
+        Self {
+            inside: Mutex::new(inside),
+            wake: Condvar::new(),
+            durable: AtomicU64::new(head.seq),
+            writing: AtomicBool::new(true),
+            limit: options.queue,
+            gather: options.gather,
+        }
     }
 
-    /// From here on the writer does not wait for more entries to gather.
+    /// From here on the writer does not wait for more records to gather.
     fn pressing(&self) -> usize {
-        (self.limit / 4).clamp(1, 1024)
+        (self.limit / 4).clamp(1, PRESSING)
     }
 
-    pub(super) fn push(&self, entry: Entry) -> Result<(), Error> {
+    /// Queues `group`, and gives the number of its last record. With `wake` the writer is told that there is something
+    /// to write; without, the caller says so later, through `want` or `nudge`.
+    pub(super) fn push(&self, group: &Group, wake: bool) -> Result<u64, Error> {
         let mut inside = self.inside.lock();
         if let Some(error) = &inside.ended {
             return Err(error.clone());
@@ -105,66 +149,126 @@ impl Queue {
         if inside.closing {
             return Err(Error::Closed);
         }
-        if inside.entries.len() >= self.limit {
-            inside.health.refused += 1;
+        if inside.gathered + group.count as usize > self.limit {
+            inside.health.refused += u64::from(group.count);
             return Err(Error::Full);
         }
-        inside.entries.push(entry);
-        // Waking costs more than queueing: once per batch, not once per entry.
-        let wake = std::mem::take(&mut inside.idle) || inside.entries.len() == self.pressing();
+        match inside.frames.last_mut() {
+            Some(frame) if frame.payload() < BATCH => frame.add(&group.bytes, group.count),
+            _ => {
+                let mut frame = inside.spare.take().unwrap_or_else(Frame::new);
+                frame.add(&group.bytes, group.count);
+                inside.frames.push(frame);
+            }
+        }
+        let before = inside.gathered;
+        inside.gathered += group.count as usize;
+        inside.last += u64::from(group.count);
+        let last = inside.last;
+        // Waking costs more than queueing: once per batch, not once per record.
+        let pressing = (before + 1..=inside.gathered).contains(&self.pressing());
+        let wake = pressing || wake && std::mem::take(&mut inside.idle);
         drop(inside);
         if wake {
             self.wake.notify_one();
         }
-        Ok(())
+        Ok(last)
     }
 
-    /// Asks the writer to sync, and with `close` to end afterwards.
-    pub(super) fn ask(&self, close: bool) -> Result<oneshot::Receiver<Result<Head, Error>>, Error> {
-        let (waiter, asked) = oneshot::channel();
+    /// Wakes the writer when it waits and there is something to write; nobody waits for that.
+    pub(super) fn nudge(&self) {
+        let mut inside = self.inside.lock();
+        if inside.gathered > 0 && std::mem::take(&mut inside.idle) {
+            drop(inside);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Asks the writer to sync everything queued so far, and with `close` to end afterwards. Gives the last record.
+    pub(super) fn press(&self, close: bool) -> Result<u64, Error> {
         let mut inside = self.inside.lock();
         if let Some(error) = &inside.ended {
             return Err(error.clone());
         }
         inside.closing |= close;
-        inside.waiters.push(waiter);
+        let last = inside.last;
+        let wake = inside.want(last) || close;
         drop(inside);
-        self.wake.notify_one();
-        Ok(asked)
+        if wake {
+            self.wake.notify_one();
+        }
+        Ok(last)
     }
 
-    /// Waits for work, at most until `due` on the steady clock: nothing may be there to do then but a sync.
-    pub(super) fn take(&self, due: Option<Duration>, spare: Vec<Entry>) -> Work {
+    /// What somebody waits for, when it is there; else notes that he does. `id` is his number once he has one.
+    pub(super) fn poll(&self, until: Until, id: &mut Option<u64>, waker: &Waker) -> Option<Result<Head, Error>> {
         let mut inside = self.inside.lock();
-        let mut until = Duration::ZERO;
-        while inside.entries.is_empty() && inside.waiters.is_empty() && !inside.closing {
-            let left = due.map(|due| due.saturating_sub(Clock.steady()));
+        let answer = until.answer(&inside);
+        if answer.is_some() {
+            return answer;
+        }
+        let number = *id.get_or_insert(inside.next_waiter);
+        if let Some(waiter) = inside.waiters.iter_mut().find(|waiter| waiter.id == number) {
+            waiter.waker.clone_from(waker);
+        } else {
+            inside.next_waiter += u64::from(number == inside.next_waiter);
+            inside.waiters.push(Waiter { id: number, until, waker: waker.clone() });
+        }
+        let wake = if let Until::Durable(seq) = until { inside.want(seq) } else { false };
+        drop(inside);
+        if wake {
+            self.wake.notify_one();
+        }
+        None
+    }
+
+    /// Waiter `id` no longer waits.
+    pub(super) fn leave(&self, id: u64) {
+        self.inside.lock().waiters.retain(|waiter| waiter.id != id);
+    }
+
+    /// Waits for work, at most until `due` on the steady clock: nothing may be there to do then but a sync. `spare` is
+    /// memory to gather in.
+    pub(super) fn take(&self, due: Option<Duration>, spare: Option<Frame>) -> Work {
+        let mut inside = self.inside.lock();
+        inside.spare = spare;
+        let mut until = None;
+        loop {
+            let urgent = inside.closing || inside.wanted > inside.health.head.seq;
+            if urgent || inside.gathered >= self.pressing() {
+                break;
+            }
+            let now = Clock.steady();
+            if inside.gathered > 0 {
+                let until = *until.get_or_insert(now + self.gather);
+                if until <= now || due.is_some_and(|due| due <= now) {
+                    break;
+                }
+                self.park(&mut inside, Some(until.saturating_sub(now)));
+                continue;
+            }
+            let left = due.map(|due| due.saturating_sub(now));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
             // While it has something to sync, the writer looks by itself: waking it costs the caller ten times what
             // queueing does.
             inside.idle = left.is_none() || self.gather.is_zero();
-            match left {
-                None => self.wake.wait(&mut inside),
-                Some(Duration::ZERO) => break,
-                Some(left) => {
-                    let left = if inside.idle { left } else { left.min(self.gather) };
-                    self.wake.wait_for(&mut inside, left);
-                    continue;
-                }
-            }
-            until = Clock.steady() + self.gather;
+            let left = if inside.idle { left } else { left.map(|left| left.min(self.gather)) };
+            self.park(&mut inside, left);
+            inside.idle = false;
         }
-        inside.idle = false;
-        while inside.waiters.is_empty() && !inside.closing && (1..self.pressing()).contains(&inside.entries.len()) {
-            let left = until.saturating_sub(Clock.steady());
-            if left.is_zero() {
-                break;
+        inside.gathered = 0;
+        let Inside { wanted, closing, .. } = *inside;
+        Work { frames: std::mem::take(&mut inside.frames), wanted, closing }
+    }
+
+    fn park(&self, inside: &mut parking_lot::MutexGuard<'_, Inside>, left: Option<Duration>) {
+        match left {
+            None => self.wake.wait(inside),
+            Some(left) => {
+                self.wake.wait_for(inside, left);
             }
-            self.wake.wait_for(&mut inside, left);
-        }
-        Work {
-            entries: std::mem::replace(&mut inside.entries, spare),
-            waiters: std::mem::take(&mut inside.waiters),
-            closing: inside.closing,
         }
     }
 
@@ -173,33 +277,68 @@ impl Queue {
         note(&mut self.inside.lock().health);
     }
 
-    /// Nothing is written any more; whoever waits is told why.
-    pub(super) fn end(&self, reason: &Error, mut waiters: Vec<Waiter>, mut lost: u64) {
+    /// Everything up to `head` is synced; `took` is how long that took. Whoever waited for it is told, after the lock is
+    /// given up.
+    pub(super) fn synced(&self, head: Head, took: Duration) {
         let mut inside = self.inside.lock();
-        let head = inside.health.head;
-        waiters.append(&mut inside.waiters);
-        lost += std::mem::take(&mut inside.entries).len() as u64;
+        let health = &mut inside.health;
+        health.head = head;
+        health.syncs += 1;
+        health.sync_time += took;
+        health.sync_longest = health.sync_longest.max(took);
+        self.durable.store(head.seq, Ordering::Release);
+        let answered = inside.answered();
+        drop(inside);
+        answered.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nothing is written any more; whoever waits is told why. `lost` records were taken and not written.
+    pub(super) fn end(&self, reason: &Error, lost: u64) {
+        let mut inside = self.inside.lock();
+        let lost = lost + inside.gathered as u64;
+        (inside.gathered, inside.frames) = (0, Vec::new());
         inside.health.lost += lost;
         let poisoned = if let Error::Poisoned(why) = reason { Some(why) } else { None };
         inside.health.state = poisoned.map_or(State::Closed, |why| State::Poisoned(why.to_string()));
         inside.ended = Some(reason.clone());
+        self.writing.store(false, Ordering::Release);
+        let head = inside.health.head;
+        let answered = inside.answered();
         drop(inside);
         if let Some(why) = poisoned {
             tracing::error!(reason = %why, lost, head = %head, "the journal can't be written any more");
         }
-        for waiter in waiters {
-            // Who no longer waits need not be told.
-            let _ = waiter.send(if poisoned.is_some() { Err(reason.clone()) } else { Ok(head) });
-        }
+        answered.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn is_writing(&self) -> bool {
-        let inside = self.inside.lock();
-        inside.ended.is_none() && inside.health.state == State::Writing
+        self.writing.load(Ordering::Acquire)
+    }
+
+    pub(super) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
     }
 
     pub(super) fn health(&self) -> Health {
         let inside = self.inside.lock();
-        Health { queued: inside.entries.len(), ..inside.health.clone() }
+        Health { queued: inside.gathered, ..inside.health.clone() }
+    }
+}
+
+impl Inside {
+    /// Somebody waits for the sync of record `seq`. Gives whether the writer has to know: telling it costs
+    /// nothing while it is not waiting.
+    fn want(&mut self, seq: u64) -> bool {
+        self.wanted = self.wanted.max(seq.min(self.last));
+        self.wanted > self.health.head.seq
+    }
+
+    /// Those whose wait is over.
+    fn answered(&mut self) -> Vec<Waker> {
+        let mut waiters = std::mem::take(&mut self.waiters);
+        let answered = waiters.extract_if(.., |waiter| waiter.until.answer(self).is_some());
+        let answered = answered.map(|waiter| waiter.waker).collect();
+        self.waiters = waiters;
+        answered
     }
 }

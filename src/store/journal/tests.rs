@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+mod commits;
 mod damage;
 mod faults;
 mod speed;

@@ -3,26 +3,17 @@
 use super::Options;
 use super::chain::{Hash, Head};
 use super::error::Error;
-use super::frame::{CALL, Frame};
+use super::frame::Frame;
 use super::place::Place;
 use super::queue::{Queue, Work};
 use super::recovery::Tail;
 use super::segment;
 use crate::model::clock::Clock;
-use crate::model::entry::Entry;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
-
-mod shorten;
-
-/// A batch is closed when it has reached this size.
-const BATCH: usize = 1 << 20;
-
-/// Room for this many entries is kept between two batches.
-const SPARE: usize = 1024;
 
 /// What a segment is written on. Tests put something between that fails or forgets.
 pub(super) trait Medium: Send {
@@ -78,7 +69,6 @@ pub(super) struct Writer {
     unsynced: u64,
     /// When they have to be, on the steady clock.
     due: Option<Duration>,
-    frame: Frame,
 }
 
 impl Writer {
@@ -95,9 +85,8 @@ impl Writer {
             None => first(&place, epoch).map_err(|source| Error::io("begin a journal in", &place.dir, source))?,
         };
         let Tail { file, number, offset, head } = tail;
-        let (medium, synced, reserved, frame) = (wrap(file), head.seq, offset, Frame::new());
-        let (unsynced, due) = (0, None);
-        Ok(Self { place, options, wrap, epoch, medium, number, offset, reserved, head, synced, unsynced, due, frame })
+        let (medium, synced, reserved, unsynced, due) = (wrap(file), head.seq, offset, 0, None);
+        Ok(Self { place, options, wrap, epoch, medium, number, offset, reserved, head, synced, unsynced, due })
     }
 
     /// Where the journal stands.
@@ -106,44 +95,26 @@ impl Writer {
     }
 
     fn work(&mut self, queue: &Queue, work: &mut Work) -> io::Result<()> {
-        let written = self.write(queue, &mut work.entries);
-        if written.is_ok() && (work.closing || !work.waiters.is_empty() || self.sync_is_due()) {
+        for frame in &mut work.frames {
+            self.append(queue, frame)?;
+            frame.clear();
+        }
+        if work.closing || work.wanted > self.synced || self.sync_is_due() {
             self.sync(queue)?;
         }
-        written
+        Ok(())
     }
 
     fn sync_is_due(&self) -> bool {
         self.unsynced >= self.options.sync_bytes || self.due.is_some_and(|due| due <= Clock.steady())
     }
 
-    /// Writes `entries`; what is left in them was not written.
-    fn write(&mut self, queue: &Queue, entries: &mut Vec<Entry>) -> io::Result<()> {
-        let mut done = 0;
-        let mut result = Ok(());
-        while done < entries.len() && result.is_ok() {
-            let mut count = 0;
-            for entry in &mut entries[done..] {
-                if self.frame.payload() >= BATCH {
-                    break;
-                }
-                self.frame.push(CALL, |out| shorten::write(entry, out));
-                count += 1;
-            }
-            result = self.append(queue);
-            self.frame.clear();
-            done += if result.is_ok() { count } else { 0 };
-        }
-        entries.drain(..done);
-        result
-    }
-
-    /// Writes the batch that was put together.
-    fn append(&mut self, queue: &Queue) -> io::Result<()> {
+    /// Writes `frame` as the next batch.
+    fn append(&mut self, queue: &Queue, frame: &mut Frame) -> io::Result<()> {
         if self.offset >= self.options.segment_bytes && self.offset > segment::HEADER {
             self.rotate(queue)?;
         }
-        let (frame, head) = self.frame.seal(self.head, self.epoch, self.synced);
+        let (frame, head) = frame.seal(self.head, self.epoch, self.synced);
         let end = self.offset + frame.len() as u64;
         if self.options.reserve_bytes > 0 && end > self.reserved {
             let length = end.next_multiple_of(self.options.reserve_bytes);
@@ -174,12 +145,7 @@ impl Writer {
         let took = Clock.steady().saturating_sub(start);
         self.unsynced = 0;
         self.synced = self.head.seq;
-        queue.note(|health| {
-            health.head = self.head;
-            health.syncs += 1;
-            health.sync_time += took;
-            health.sync_longest = health.sync_longest.max(took);
-        });
+        queue.synced(self.head, took);
         Ok(())
     }
 
@@ -212,21 +178,14 @@ fn first(place: &Place, epoch: u64) -> io::Result<Tail> {
 /// Writes what `queue` holds until it is closed or writing fails.
 pub(super) fn run(mut writer: Writer, queue: &Arc<Queue>) {
     let alarm = Alarm(Arc::clone(queue));
-    let mut spare = Vec::new();
+    let mut spare = None;
     let (result, work) = loop {
-        let mut work = queue.take(writer.due, std::mem::take(&mut spare));
+        let mut work = queue.take(writer.due, spare.take());
         let result = writer.work(queue, &mut work);
         if result.is_err() || work.closing {
             break (result, work);
         }
-        let head = writer.head;
-        for waiter in work.waiters {
-            // Who no longer waits need not be told.
-            let _ = waiter.send(Ok(head));
-        }
-        spare = work.entries;
-        // One burst must not hold its memory for ever.
-        spare.shrink_to(SPARE);
+        spare = work.frames.pop();
     };
     let result = result.and_then(|()| writer.cut());
     let head = writer.head;
@@ -237,7 +196,7 @@ pub(super) fn run(mut writer: Writer, queue: &Arc<Queue>) {
         tracing::info!(%head, "the journal is closed");
     }
     let reason = result.map_or_else(|error| Error::Poisoned(error.to_string().into()), |()| Error::Closed);
-    queue.end(&reason, work.waiters, work.entries.len() as u64);
+    queue.end(&reason, work.frames.iter().map(|frame| u64::from(frame.count())).sum());
 }
 
 /// Dropped only by a panic.
@@ -245,6 +204,6 @@ struct Alarm(Arc<Queue>);
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        self.0.end(&Error::Poisoned("its writer panicked".into()), Vec::new(), 0);
+        self.0.end(&Error::Poisoned("its writer panicked".into()), 0);
     }
 }

@@ -93,12 +93,12 @@ async fn a_failed_sync_is_never_tried_again() {
 async fn a_full_queue_is_refused_not_waited_for() {
     let queue = Queue::new(&Options { queue: 3, ..small() }, Head { seq: 0, hash: [0; 32] });
     for n in 1..=3 {
-        queue.push(entry(n)).unwrap();
+        assert_eq!(queue.push(&Group::entry(entry(n)), true).unwrap(), n);
     }
-    assert!(matches!(queue.push(entry(4)), Err(Error::Full)));
+    assert!(matches!(queue.push(&Group::entry(entry(4)), true), Err(Error::Full)));
     assert_eq!((queue.health().queued, queue.health().refused), (3, 1));
-    assert_eq!(queue.take(None, Vec::new()).entries, [entry(1), entry(2), entry(3)]);
-    queue.push(entry(5)).unwrap();
+    assert_eq!(queue.take(None, None).frames.iter().map(frame::Frame::count).collect::<Vec<_>>(), [3]);
+    assert_eq!(queue.push(&Group::entry(entry(5)), true).unwrap(), 4, "what was refused has no number");
 }
 
 // A real full file system, where one can be mounted.

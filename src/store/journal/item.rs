@@ -1,0 +1,67 @@
+//! What is queued: records, encoded by whoever queues them. That costs the same there as on the writer's thread, nothing
+//! is freed by another thread than the one that took it, and the queue knows its size in bytes.
+
+use super::error::Error;
+use super::frame::{CALL, EVENT, RECORD};
+use crate::model::entry::Entry;
+
+mod shorten;
+
+/// Bytes of the largest event.
+pub const MAX_EVENT: usize = 64 << 10;
+/// Bytes of the largest group of items that are queued together.
+pub const MAX_GROUP: usize = 1 << 20;
+
+/// One record to be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// Something that happened, in the words of whoever appends it; at most [`MAX_EVENT`] bytes. The journal does not
+    /// look into it.
+    Event(Vec<u8>),
+    /// An entry of the ledger. What is too long in it is cut.
+    Entry(Box<Entry>),
+}
+
+/// Records that stand next to each other in one batch.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub(super) bytes: Vec<u8>,
+    pub(super) count: u32,
+}
+
+impl Group {
+    /// Encodes `items`; [`Error::TooLarge`] when one or all of them are beyond their bounds.
+    pub(super) fn new(items: &mut [Item]) -> Result<Self, Error> {
+        let mut group = Self::default();
+        for item in items {
+            match item {
+                Item::Event(event) if event.len() > MAX_EVENT => {
+                    return Err(Error::TooLarge { bytes: event.len(), limit: MAX_EVENT });
+                }
+                Item::Event(event) => group.push(EVENT, |out| out.extend_from_slice(event)),
+                Item::Entry(entry) => group.push(CALL, |out| shorten::write(entry, out)),
+            }
+        }
+        match group.bytes.len() {
+            bytes if bytes > MAX_GROUP => Err(Error::TooLarge { bytes, limit: MAX_GROUP }),
+            _ => Ok(group),
+        }
+    }
+
+    /// Encodes an entry alone.
+    pub(super) fn entry(mut entry: Entry) -> Self {
+        let mut group = Self::default();
+        group.push(CALL, |out| shorten::write(&mut entry, out));
+        group
+    }
+
+    /// Adds a record of `kind`, whose bytes `write` appends.
+    fn push(&mut self, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[kind, 0, 0, 0, 0]);
+        write(&mut self.bytes);
+        let length = u32::try_from(self.bytes.len() - start - RECORD).unwrap_or(u32::MAX);
+        self.bytes[start + 1..start + RECORD].copy_from_slice(&length.to_le_bytes());
+        self.count += 1;
+    }
+}

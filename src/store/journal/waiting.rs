@@ -1,0 +1,113 @@
+//! Those who wait for the journal: each a future without a task or channel of its own, woken once, when its wait is over.
+
+use super::chain::Head;
+use super::error::Error;
+use super::queue::{Inside, Queue};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// What somebody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// This record is synced.
+    Durable(u64),
+    /// The journal is closed, in good order or not.
+    Ended,
+    /// The journal cannot be written any more.
+    Failed,
+}
+
+impl Until {
+    /// The end of the wait, when it has come.
+    pub(super) fn answer(self, inside: &Inside) -> Option<Result<Head, Error>> {
+        let head = inside.health.head;
+        match (self, &inside.ended) {
+            (Self::Durable(seq), _) if head.seq >= seq => Some(Ok(head)),
+            (Self::Ended, Some(Error::Closed)) => Some(Ok(head)),
+            (Self::Durable(_) | Self::Ended, Some(error)) | (Self::Failed, Some(error @ Error::Poisoned(_))) => {
+                Some(Err(error.clone()))
+            }
+            (Self::Durable(_) | Self::Ended | Self::Failed, _) => None,
+        }
+    }
+}
+
+/// Somebody who waits.
+pub(super) struct Waiter {
+    pub(super) id: u64,
+    pub(super) until: Until,
+    pub(super) waker: Waker,
+}
+
+/// A wait. To be dropped at any time.
+#[must_use = "nobody waits until this is awaited"]
+pub(super) struct Waiting {
+    queue: Arc<Queue>,
+    until: Until,
+    id: Option<u64>,
+    over: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(queue: &Arc<Queue>, until: Until) -> Self {
+        Self { queue: Arc::clone(queue), until, id: None, over: false }
+    }
+}
+
+impl Future for Waiting {
+    type Output = Result<Head, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        match this.queue.poll(this.until, &mut this.id, cx.waker()) {
+            Some(answer) => {
+                this.over = true;
+                Poll::Ready(answer)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let (Some(id), false) = (self.id, self.over) {
+            self.queue.leave(id);
+        }
+    }
+}
+
+/// What was queued, as its caller holds it. Dropped, it is written and synced all the same, as soon as it suits the writer.
+#[must_use = "what was queued is durable only once this says so"]
+pub struct Ticket {
+    queue: Arc<Queue>,
+    seq: u64,
+    awaited: bool,
+}
+
+impl Ticket {
+    pub(super) fn new(queue: &Arc<Queue>, seq: u64) -> Self {
+        Self { queue: Arc::clone(queue), seq, awaited: false }
+    }
+
+    /// The number of its last record.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Waits for one sync that covers it. Nothing is gathered for any longer: the writer writes and syncs what is queued at
+    /// that time, at once or after the sync it is at.
+    pub async fn durable(mut self) -> Result<Head, Error> {
+        self.awaited = true;
+        Waiting::new(&self.queue, Until::Durable(self.seq)).await
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.awaited {
+            self.queue.nudge();
+        }
+    }
+}
