@@ -73,6 +73,11 @@ impl ActionId {
     pub fn generate() -> Self {
         Self(uuid::Uuid::now_v7())
     }
+
+    /// Its 16 bytes.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
 }
 
 impl std::str::FromStr for ActionId {

@@ -35,8 +35,8 @@ pub trait Store: Send + Sync {
     /// `Settle` and a `Fence` are durable when this returns; the others are written behind.
     async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error>;
 
-    /// Notes that a byte of the call may leave from now on; written, not synced, when this returns.
-    async fn sent(&self, key: Digest, action: ActionId) -> Result<(), Error>;
+    /// Notes that a byte of the call may leave from now on: the kernel knows when this returns, the disk need not.
+    fn sent(&self, action: ActionId) -> Result<(), Error>;
 
     /// Waits until the claim of `key` is not in flight for `action` any more. May return early; look again.
     async fn ended(&self, key: Digest, action: ActionId);

@@ -31,6 +31,8 @@ pub use reader::{Reader, Record};
 pub use verify::{Report, Unfinished, verify};
 pub use waiting::Ticket;
 
+pub(super) use place::replace;
+
 use item::Group;
 use queue::Queue;
 use waiting::{Until, Waiting};

@@ -45,7 +45,10 @@ impl Store for Memory {
                 place.task = place.task.or(Some(claim.task));
             }
             let view = table.view(place);
-            decide(&command, &view, self.time.now()).inspect(|event| table.apply(event, view))
+            decide(&command, &view, self.time.now()).inspect(|event| {
+                let change = table.last + 1;
+                table.apply(event, view, change);
+            })
         };
         if let Ok(Event::Settled(settled)) = &decided {
             self.waiters.wake(&settled.key);
@@ -53,11 +56,7 @@ impl Store for Memory {
         Ok(decided)
     }
 
-    async fn sent(&self, key: Digest, action: ActionId) -> Result<(), Error> {
-        let mut table = self.table.lock();
-        let event = Event::Sent { key, action };
-        let view = table.view(event.place());
-        table.apply(&event, view);
+    fn sent(&self, _: ActionId) -> Result<(), Error> {
         Ok(())
     }
 

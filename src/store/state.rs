@@ -183,11 +183,6 @@ pub fn apply(event: &Event, view: &mut View) {
         Event::Fenced { token, at, .. } => {
             view.session = Some(Session::holding(view.session.as_ref(), *token, *at));
         }
-        Event::Sent { action, .. } => {
-            if let Some(claim) = view.claim.as_mut().filter(|claim| claim.action == *action) {
-                claim.sent = true;
-            }
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a store holds in memory: claims, tasks and sessions, each with the number of its last change. The memory store
+//! What a store holds in memory: claims, tasks and sessions, each with the number of the record that changed it last. The memory store
 //! has nothing else; the embedded store keeps here what its index does not have yet.
 
 use super::state::budget::Task;
@@ -14,7 +14,7 @@ use std::collections::hash_map::Entry;
 #[derive(Debug, Clone)]
 pub(super) struct Kept<T> {
     pub(super) value: T,
-    /// Counts the changes of the whole table.
+    /// The record that made it so.
     pub(super) change: u64,
 }
 
@@ -24,8 +24,8 @@ pub(super) struct Table {
     pub(super) claims: HashMap<Digest, Kept<Claim>>,
     pub(super) tasks: HashMap<Digest, Kept<Task>>,
     pub(super) sessions: HashMap<Digest, Kept<Session>>,
-    /// Changes so far.
-    pub(super) change: u64,
+    /// The last record applied.
+    pub(super) last: u64,
     /// The newest fencing token that was ever given out or used.
     pub(super) token: u64,
 }
@@ -40,11 +40,12 @@ impl Table {
         }
     }
 
-    /// Applies `event` to `view`, which holds all that is known of the event's place, and keeps what comes of it.
-    pub(super) fn apply(&mut self, event: &Event, mut view: View) {
+    /// Applies `event`, record `change`, to `view`, which holds all that is known of the event's place, and keeps what
+    /// comes of it.
+    pub(super) fn apply(&mut self, event: &Event, mut view: View, change: u64) {
         apply(event, &mut view);
-        self.change += 1;
-        let (place, change) = (event.place(), self.change);
+        self.last = self.last.max(change);
+        let place = event.place();
         keep(&mut self.claims, place.call, view.claim, change);
         keep(&mut self.tasks, place.task, view.task, change);
         if let Some(session) = view.session.filter(|_| place.session.is_some()) {
@@ -57,6 +58,14 @@ impl Table {
     pub(super) fn next_token(&mut self) -> u64 {
         self.token += 1;
         self.token
+    }
+
+    /// The last record that changed anything of `place` that is still in memory; 0 when none did.
+    pub(super) fn changed(&self, place: Place) -> u64 {
+        let claim = place.call.and_then(|key| Some(self.claims.get(&key)?.change));
+        let task = place.task.and_then(|key| Some(self.tasks.get(&key)?.change));
+        let session = place.session.and_then(|key| Some(self.sessions.get(&key)?.change));
+        claim.max(task).max(session).unwrap_or_default()
     }
 
     /// The things in memory.

@@ -88,7 +88,8 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
+/// Replaces the file at `path`, in `dir`, by one that holds `text`, durably.
+pub(in crate::store) fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(text.as_bytes())?;

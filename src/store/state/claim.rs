@@ -26,8 +26,6 @@ pub struct Claim {
     pub ttl: u64,
     /// For how many milliseconds after that it is remembered that the key was used; 0 for derived keys.
     pub keep: u64,
-    /// Was the mark set that a byte may have left?
-    pub sent: bool,
     /// The task that pays.
     pub task: Digest,
     /// The session it runs in.
@@ -228,7 +226,6 @@ impl Claim {
             changed: intended.at,
             ttl: intended.ttl,
             keep: intended.keep,
-            sent: false,
             task: intended.task,
             session: intended.session,
             fence: intended.fence,

@@ -15,13 +15,6 @@ use serde::{Deserialize, Serialize};
 pub enum Event {
     /// A key was claimed; the call may be sent from now on.
     Intended(Box<Intended>),
-    /// Right before the first byte left. Never synced for its own sake.
-    Sent {
-        /// The call key.
-        key: Digest,
-        /// The call.
-        action: ActionId,
-    },
     /// It is known what became of a claim.
     Settled(Settled),
     /// A call without a claim took its part of a budget.
@@ -174,12 +167,22 @@ impl Event {
             Self::Intended(intended) => {
                 Place { call: Some(intended.key), task: Some(intended.task), session: Some(intended.session) }
             }
-            Self::Sent { key, .. } => Place { call: Some(*key), ..Place::default() },
             Self::Settled(settled) => Place { call: Some(settled.key), task: Some(settled.task), session: None },
             Self::Reserved(Reserved { task, .. }) | Self::Spent(Spent { task, .. }) => {
                 Place { task: Some(*task), ..Place::default() }
             }
             Self::Fenced { session, .. } => Place { session: Some(*session), ..Place::default() },
+        }
+    }
+
+    /// When it happened.
+    pub fn at(&self) -> Millis {
+        match self {
+            Self::Intended(intended) => intended.at,
+            Self::Settled(settled) => settled.at,
+            Self::Reserved(reserved) => reserved.at,
+            Self::Spent(spent) => spent.at,
+            Self::Fenced { at, .. } => *at,
         }
     }
 

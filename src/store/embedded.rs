@@ -1,0 +1,264 @@
+//! The embedded store: the journal is the truth, an index on sled answers from it (SEMANTICS §8).
+//!
+//! A decision is made under one lock, from what is in memory and what is indexed; its event is queued in the journal under
+//! the same lock, so that the journal's order is the decisions' order. Then its caller waits for the disk. What was decided
+//! stays in memory until the index has it; the index runs behind, in one atomic batch at a time.
+
+use super::claims::{Error, INLINE, Store};
+use super::journal::{self, Item, Journal, Ticket};
+use super::marks::Marks;
+use super::memory::is_in_flight;
+use super::results::Results;
+use super::state::claim::{Claim, Stored};
+use super::state::command::Command;
+use super::state::digest::Digest;
+use super::state::event::Event;
+use super::state::{Millis, Place, Refused, View, decide};
+use super::table::Table;
+use super::time::Time;
+use super::waiters::Waiters;
+use crate::model::clock::Clock;
+use crate::model::entry::Entry;
+use crate::model::ids::ActionId;
+use async_trait::async_trait;
+use bytes::Bytes;
+use index::Index;
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::Arc;
+
+mod index;
+mod indexer;
+mod open;
+
+/// Things in memory that the index does not have yet; a decision waits while there are more.
+const BEHIND: usize = 1 << 16;
+
+/// Claims, tasks and sessions that outlive the process and the machine.
+pub struct Embedded {
+    shared: Arc<Shared>,
+    indexer: Option<std::thread::JoinHandle<()>>,
+}
+
+/// What callers and the indexer share.
+struct Shared {
+    table: Mutex<Table>,
+    index: Index,
+    journal: Journal,
+    results: Results,
+    marks: Marks,
+    waiters: Waiters,
+    time: Time,
+    pace: indexer::Pace,
+    /// Behind `index`, which is closed first.
+    closing: open::Closing,
+}
+
+impl Embedded {
+    /// Opens the store of the data directory `data`, whose journal is `journal`: brings the index up to the journal, or
+    /// makes it anew. Calls that were in flight when the last process ended come to rest (SEMANTICS §4). Blocks.
+    pub fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Self, Error> {
+        let shared = Arc::new(open::open(data, journal, clock)?);
+        let behind = Arc::clone(&shared);
+        let indexer = std::thread::Builder::new()
+            .name("index".to_owned())
+            .spawn(move || indexer::run(&behind))
+            .map_err(|error| Error::Broken(format!("cannot start the indexer: {error}")))?;
+        Ok(Self { shared, indexer: Some(indexer) })
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.shared.pace.stop();
+        if let Some(indexer) = self.indexer.take() {
+            drop(indexer.join());
+        }
+    }
+}
+
+impl Shared {
+    /// All that is known of `place`: what is in memory is newer than what is indexed.
+    fn view(&self, table: &Table, place: Place) -> Result<View, Error> {
+        let mut view = table.view(place);
+        if let (None, Some(key)) = (&view.claim, place.call) {
+            view.claim = self.index.claim(&key)?;
+        }
+        if let (None, Some(key)) = (&view.task, place.task) {
+            view.task = self.index.task(&key)?;
+        }
+        if let (None, Some(key)) = (&view.session, place.session) {
+            view.session = self.index.session(&key)?;
+        }
+        Ok(view)
+    }
+
+    /// The place of `command`, with what only the claim knows of it.
+    fn place(&self, table: &Table, command: &Command) -> Result<Place, Error> {
+        let place = command.place();
+        let (Some(key), None) = (place.call, place.task) else { return Ok(place) };
+        let claim = self.view(table, Place { call: Some(key), ..Place::default() })?.claim;
+        Ok(Place { task: claim.map(|claim| claim.task), ..place })
+    }
+
+    /// Decides and queues, in one go. A refusal comes with the number of the last record it was decided from.
+    fn decide(
+        &self,
+        command: &Command,
+        entry: Option<Entry>,
+    ) -> Result<Result<(Event, Ticket), (Refused, u64)>, Error> {
+        let mut table = self.table.lock();
+        let view = self.view(&table, self.place(&table, command)?)?;
+        let event = match decide(command, &view, self.time.now()) {
+            Ok(event) => event,
+            Err(refused) => return Ok(Err((refused, table.last))),
+        };
+        let ticket = self.append(&event, entry)?;
+        table.apply(&event, view, ticket.seq());
+        Ok(Ok((event, ticket)))
+    }
+
+    fn append(&self, event: &Event, entry: Option<Entry>) -> Result<Ticket, Error> {
+        let record = event.encode().map_err(|error| Error::Broken(format!("an event cannot be written: {error}")))?;
+        let mut items = vec![Item::Event(record)];
+        items.extend(entry.map(|entry| Item::Entry(Box::new(entry))));
+        self.journal.append(items).map_err(unwritten)
+    }
+}
+
+/// What waits for the disk before it is told.
+fn is_awaited(event: &Event) -> bool {
+    match event {
+        Event::Intended(_) | Event::Settled(_) | Event::Fenced { .. } => true,
+        Event::Reserved(_) | Event::Spent(_) => false,
+    }
+}
+
+fn unwritten(error: journal::Error) -> Error {
+    Error::Broken(error.to_string())
+}
+
+fn unkept(error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Error::Full(error.to_string()),
+        _ => Error::Broken(format!("a long result cannot be kept: {error}")),
+    }
+}
+
+#[async_trait]
+impl Store for Embedded {
+    async fn look(&self, place: Place) -> Result<View, Error> {
+        let (view, last) = {
+            let table = self.shared.table.lock();
+            (self.shared.view(&table, place)?, table.changed(place))
+        };
+        // Only an answer is given away; what runs or is refused harms nobody if it is forgotten.
+        if view.claim.as_ref().is_some_and(|claim| claim.phase.stored().is_some()) {
+            self.shared.journal.until(last).await.map_err(unwritten)?;
+        }
+        Ok(view)
+    }
+
+    async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
+        self.shared.pace.keep_up(BEHIND).await;
+        match self.shared.decide(&command, entry)? {
+            Ok((event, ticket)) => {
+                let written = if is_awaited(&event) { ticket.durable().await.map(drop) } else { Ok(()) };
+                // Whoever waits has to look again, also when the disk failed.
+                if let Event::Settled(settled) = &event {
+                    self.shared.waiters.wake(&settled.key);
+                    if written.is_ok() {
+                        self.shared.marks.clear(settled.action);
+                    }
+                }
+                written.map_err(unwritten)?;
+                Ok(Ok(event))
+            }
+            Err((refused, last)) => {
+                self.shared.journal.until(last).await.map_err(unwritten)?;
+                Ok(Err(refused))
+            }
+        }
+    }
+
+    fn sent(&self, action: ActionId) -> Result<(), Error> {
+        self.shared
+            .marks
+            .set(action)
+            .map_err(|error| Error::Broken(format!("a call cannot be marked as sent: {error}")))
+    }
+
+    async fn ended(&self, key: Digest, action: ActionId) {
+        let shared = &self.shared;
+        let is_over = || {
+            let table = shared.table.lock();
+            let view = shared.view(&table, Place { call: Some(key), ..Place::default() });
+            !view.is_ok_and(|view| is_in_flight(view.claim.as_ref(), action))
+        };
+        shared.waiters.wait(key, is_over).await;
+    }
+
+    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+        let table = self.shared.table.lock();
+        let held = table.claims.iter().find(|(_, kept)| kept.value.action == action).map(|(key, _)| *key);
+        let Some(key) = held.map_or_else(|| self.shared.index.key_of(action), |key| Ok(Some(key)))? else {
+            return Ok(None);
+        };
+        let view = self.shared.view(&table, Place { call: Some(key), ..Place::default() })?;
+        Ok(view.claim.filter(|claim| claim.action == action).map(|claim| (key, claim)))
+    }
+
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
+        self.shared.unsettled(most)
+    }
+
+    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {
+        if body.len() <= INLINE {
+            return Ok(Stored::inline(is_error, body));
+        }
+        let (size, shared) = (body.len() as u64, self.shared.clone());
+        let written = tokio::task::spawn_blocking(move || shared.results.put(&body)).await;
+        let digest = written.map_err(|error| Error::Broken(error.to_string()))?.map_err(|error| unkept(&error))?;
+        Ok(Stored::in_file(is_error, digest, size))
+    }
+
+    async fn body(&self, stored: &Stored) -> Result<Bytes, Error> {
+        if !stored.in_file {
+            return Ok(stored.body.clone());
+        }
+        let (digest, shared) = (stored.digest, self.shared.clone());
+        let read = tokio::task::spawn_blocking(move || shared.results.get(&digest)).await;
+        read.map_err(|error| Error::Broken(error.to_string()))?.map_err(|error| unkept(&error))
+    }
+
+    fn token(&self) -> u64 {
+        self.shared.table.lock().next_token()
+    }
+
+    fn is_writing(&self) -> bool {
+        self.shared.journal.is_writing()
+    }
+
+    fn now(&self) -> Millis {
+        self.shared.time.now()
+    }
+}
+
+impl Shared {
+    /// Claims that have not come to an end: those in memory as they are there, the others as they are indexed.
+    fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
+        let table = self.table.lock();
+        let mut found: Vec<_> = table.claims.iter().map(|(key, kept)| (*key, kept.value.clone())).collect();
+        for key in self.index.open_keys(most)? {
+            if !table.claims.contains_key(&key)
+                && let Some(claim) = self.index.claim(&key)?
+            {
+                found.push((key, claim));
+            }
+        }
+        found.retain(|(_, claim)| !claim.phase.is_final());
+        found.sort_by_key(|(_, claim)| claim.began);
+        found.truncate(most);
+        Ok(found)
+    }
+}

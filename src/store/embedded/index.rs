@@ -1,0 +1,237 @@
+//! The index: sled, holding what the journal says in a form that can be looked up. Never the truth: it is never synced
+//! for a call, and whenever it cannot be trusted it is set aside and made again from the journal (SEMANTICS §8).
+//!
+//! ```text
+//! m                      how far the journal is indexed
+//! c <call key>           a claim: JSON on a line, then the answer
+//! t <task>, s <session>  JSON
+//! a <action id>          the call key it holds
+//! o <call key>           the claim has not come to an end
+//! x <time> <c|t|s> <key> something may be forgotten from then on
+//! ```
+
+use super::super::claims::Error;
+use super::super::state::Millis;
+use super::super::state::budget::Task;
+use super::super::state::claim::{Age, Claim};
+use super::super::state::digest::Digest;
+use super::super::state::event::{decode, encode, fill};
+use super::super::state::fence::Session;
+use crate::model::ids::ActionId;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sled::{Batch, Db};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Bytes of pages sled keeps in memory.
+const CACHE: u64 = 16 << 20;
+/// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
+const IDLE: Millis = 30 * 24 * HOUR;
+const HOUR: Millis = 3600 * 1000;
+/// Things looked at in one sweep.
+const SWEEP: usize = 1024;
+
+const CLAIM: u8 = b'c';
+const TASK: u8 = b't';
+const SESSION: u8 = b's';
+const ACTION: u8 = b'a';
+const OPEN: u8 = b'o';
+const EXPIRY: u8 = b'x';
+const META: &[u8] = b"m";
+
+/// How far the journal is indexed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Applied {
+    /// Number of the journal's last record that is in the index.
+    pub(super) seq: u64,
+    /// The newest fencing token used.
+    pub(super) token: u64,
+    /// The latest time seen.
+    pub(super) seen: Millis,
+}
+
+/// The index, open.
+pub(super) struct Index(Db);
+
+/// What changed since the index was last written, each thing in its newest form.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) claims: Vec<(Digest, Claim)>,
+    pub(super) tasks: Vec<(Digest, Task)>,
+    pub(super) sessions: Vec<(Digest, Session)>,
+}
+
+impl Index {
+    /// Opens the index in `dir`; with how far it is. An error means that it has to be made again.
+    pub(super) fn open(dir: &Path) -> Result<(Self, Applied), Error> {
+        let db = calmly(|| {
+            sled::Config::new().path(dir).cache_capacity(CACHE).flush_every_ms(None).print_profile_on_drop(false).open()
+        })?;
+        let index = Self(db);
+        let applied = match index.get(META)? {
+            Some(meta) => read(&meta)?,
+            None => Applied::default(),
+        };
+        Ok((index, applied))
+    }
+
+    /// The claim of `key`.
+    pub(super) fn claim(&self, key: &Digest) -> Result<Option<Claim>, Error> {
+        self.get(&named(CLAIM, key))?.map(|value| read_claim(&value)).transpose()
+    }
+
+    /// The task of that name.
+    pub(super) fn task(&self, key: &Digest) -> Result<Option<Task>, Error> {
+        self.get(&named(TASK, key))?.map(|value| read(&value)).transpose()
+    }
+
+    /// The session of that name.
+    pub(super) fn session(&self, key: &Digest) -> Result<Option<Session>, Error> {
+        self.get(&named(SESSION, key))?.map(|value| read(&value)).transpose()
+    }
+
+    /// The key that `action` holds or held.
+    pub(super) fn key_of(&self, action: ActionId) -> Result<Option<Digest>, Error> {
+        Ok(self.get(&acting(action))?.and_then(|key| Some(Digest::new(key.as_ref().try_into().ok()?))))
+    }
+
+    /// Up to `most` keys whose claims have not come to an end.
+    pub(super) fn open_keys(&self, most: usize) -> Result<Vec<Digest>, Error> {
+        let keys = calmly(|| self.0.scan_prefix([OPEN]).keys().take(most).collect::<sled::Result<Vec<_>>>())?;
+        Ok(keys.iter().filter_map(|key| Some(Digest::new(key.get(1..)?.try_into().ok()?))).collect())
+    }
+
+    /// Writes `changes` and how far they go, all or nothing.
+    pub(super) fn write(&self, changes: &Changes, applied: Applied) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        for (key, claim) in &changes.claims {
+            put_claim(&mut batch, key, claim)?;
+        }
+        for (key, task) in &changes.tasks {
+            batch.insert(named(TASK, key), text(task)?);
+            batch.insert(expiring(idle_since(task.last), TASK, key), &[]);
+        }
+        for (key, session) in &changes.sessions {
+            batch.insert(named(SESSION, key), text(session)?);
+            batch.insert(expiring(idle_since(session.at), SESSION, key), &[]);
+        }
+        batch.insert(META, text(&applied)?);
+        calmly(|| self.0.apply_batch(batch))
+    }
+
+    /// Hands everything to the kernel, so that a killed process loses little of it.
+    pub(super) fn checkpoint(&self) -> Result<(), Error> {
+        calmly(|| self.0.flush()).map(|_| ())
+    }
+
+    /// Forgets what is over at `now`, but for what `is_busy`; true when there may be more.
+    pub(super) fn sweep(&self, now: Millis, is_busy: impl Fn(&Digest) -> bool) -> Result<bool, Error> {
+        let until = [&[EXPIRY][..], &now.to_be_bytes()].concat();
+        let due = calmly(|| self.0.range(vec![EXPIRY]..until).keys().take(SWEEP).collect::<sled::Result<Vec<_>>>())?;
+        let mut batch = Batch::default();
+        for entry in &due {
+            batch.remove(entry);
+            let (Some(kind), Some(key)) = (entry.get(9), entry.get(10..).and_then(|key| key.try_into().ok())) else {
+                continue;
+            };
+            let key = Digest::new(key);
+            if is_busy(&key) {
+                batch.insert(expiring(now + 60_000, *kind, &key), &[]);
+                continue;
+            }
+            match *kind {
+                CLAIM => self.forget_claim(&mut batch, &key, now)?,
+                TASK if self.task(&key)?.is_some_and(|task| task.last + IDLE <= now) => batch.remove(named(TASK, &key)),
+                SESSION if self.session(&key)?.is_some_and(|session| session.at + IDLE <= now) => {
+                    batch.remove(named(SESSION, &key));
+                }
+                _ => {}
+            }
+        }
+        calmly(|| self.0.apply_batch(batch))?;
+        Ok(due.len() == SWEEP)
+    }
+
+    /// A claim that is over loses its answer, then, when it is no longer remembered, everything.
+    fn forget_claim(&self, batch: &mut Batch, key: &Digest, now: Millis) -> Result<(), Error> {
+        let Some(mut claim) = self.claim(key)? else { return Ok(()) };
+        match claim.age(now) {
+            Age::Fresh => {}
+            Age::Remembered => {
+                if let Some(stored) = claim.phase.stored_mut() {
+                    stored.body = Bytes::new();
+                }
+                put_claim(batch, key, &claim)?;
+                batch.insert(expiring(claim.changed + claim.ttl + claim.keep, CLAIM, key), &[]);
+            }
+            Age::Forgotten => {
+                batch.remove(named(CLAIM, key));
+                batch.remove(acting(claim.action));
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
+        calmly(|| self.0.get(key))
+    }
+}
+
+/// sled says that something is wrong by an error or by a panic; both mean the same here.
+fn calmly<T>(work: impl FnOnce() -> sled::Result<T>) -> Result<T, Error> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Error::Broken(format!("the index cannot be used: {error}"))),
+        Err(_) => Err(Error::Broken("the index cannot be used: sled panicked".to_owned())),
+    }
+}
+
+fn named(kind: u8, key: &Digest) -> Vec<u8> {
+    [&[kind][..], key.as_bytes()].concat()
+}
+
+fn acting(action: ActionId) -> Vec<u8> {
+    [&[ACTION][..], action.as_bytes()].concat()
+}
+
+fn expiring(at: Millis, kind: u8, key: &Digest) -> Vec<u8> {
+    [&[EXPIRY][..], &at.to_be_bytes(), &[kind], key.as_bytes()].concat()
+}
+
+/// When something that was last used then may be forgotten. By the hour, so that its use leaves few traces behind.
+fn idle_since(last: Millis) -> Millis {
+    (last / HOUR + 1) * HOUR + IDLE
+}
+
+fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim) -> Result<(), Error> {
+    let body = claim.phase.stored().map(|stored| stored.body.clone()).unwrap_or_default();
+    batch.insert(named(CLAIM, key), encode(claim, &body).map_err(unreadable)?);
+    batch.insert(acting(claim.action), key.as_bytes());
+    if claim.phase.is_final() {
+        batch.remove(named(OPEN, key));
+        batch.insert(expiring(claim.changed + claim.ttl, CLAIM, key), &[]);
+    } else {
+        batch.insert(named(OPEN, key), &[]);
+    }
+    Ok(())
+}
+
+fn read_claim(value: &sled::IVec) -> Result<Claim, Error> {
+    let record = Bytes::copy_from_slice(value);
+    let (mut claim, body): (Claim, _) = decode(&record).map_err(unreadable)?;
+    fill(&mut claim.phase, body);
+    Ok(claim)
+}
+
+fn read<T: for<'a> Deserialize<'a>>(value: &sled::IVec) -> Result<T, Error> {
+    serde_json::from_slice(value).map_err(unreadable)
+}
+
+fn text(value: &impl Serialize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(value).map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::Broken(format!("the index cannot be read: {error}"))
+}
