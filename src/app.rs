@@ -8,7 +8,7 @@ use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox};
 use crate::model::clock::Clock;
 use crate::policy::live::Live;
 use crate::relay::Relay;
-use crate::store::journal::Journal;
+use crate::store::journal::{self, Journal};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::child::Command;
@@ -29,6 +29,8 @@ use tokio_util::task::TaskTracker;
 
 /// How long calls in flight may take to end when the process is asked to.
 const FAREWELL: Duration = Duration::from_secs(30);
+/// How long they may take when nothing of them can be recorded any more.
+const FAREWELL_UNRECORDED: Duration = Duration::from_secs(5);
 /// How often unused sessions are looked for.
 const SWEEP: Duration = Duration::from_mins(1);
 
@@ -112,7 +114,9 @@ impl App {
         closing.cancel();
         self.door.relay.close();
         self.door.running.close();
-        let ended = tokio::time::timeout(FAREWELL, self.door.running.wait()).await;
+        let recorded = !matches!(self.journal.health().state, journal::State::Poisoned(_));
+        let farewell = if recorded { FAREWELL } else { FAREWELL_UNRECORDED };
+        let ended = tokio::time::timeout(farewell, self.door.running.wait()).await;
         if ended.is_err() {
             tracing::warn!("calls in flight did not end in time; they are recorded as far as they came");
         }
@@ -120,15 +124,21 @@ impl App {
         let _ = tokio::time::timeout(Duration::from_secs(2), on_agents).await;
     }
 
-    /// Ends the tool servers and closes the ledger.
-    pub async fn stop(self) {
+    /// Waits until the ledger cannot be written any more, if that ever happens: the process has to end then, since only a
+    /// start finds out what is on the disk.
+    pub async fn failed(&self) {
+        let error = self.journal.failed().await;
+        tracing::error!(%error, "stopping: nothing may run that is not recorded");
+    }
+
+    /// Ends the tool servers and closes the ledger. An error when not all of it could be written.
+    pub async fn stop(self) -> anyhow::Result<()> {
         self.door.sessions.sweep(true).await;
         self.stop.cancel();
         self.servers_running.close();
         let _ = tokio::time::timeout(FAREWELL, self.servers_running.wait()).await;
-        if let Err(error) = self.journal.close().await {
-            tracing::error!(%error, "the ledger could not be closed in good order");
-        }
+        self.journal.close().await.context("the ledger could not be closed in good order")?;
+        Ok(())
     }
 }
 
@@ -200,7 +210,7 @@ impl Status for View {
     fn ready(&self) -> Readiness {
         let status = self.door.policy.status();
         let health = self.journal.health();
-        let writable = matches!(health.state, crate::store::journal::State::Writing);
+        let writable = matches!(health.state, journal::State::Writing);
         let mut reasons = Vec::new();
         if !self.door.gate.tools.current().settled(&self.door.servers) {
             reasons.push("tool servers are still being connected".to_owned());
@@ -222,8 +232,8 @@ impl Status for View {
                 entries: health.head.seq,
                 dropped: health.lost + health.refused,
                 last_fault: match health.state {
-                    crate::store::journal::State::Poisoned(why) => Some(why),
-                    crate::store::journal::State::Writing | crate::store::journal::State::Closed => None,
+                    journal::State::Poisoned(why) => Some(why),
+                    journal::State::Writing | journal::State::Closed => None,
                 },
             },
         }

@@ -40,7 +40,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             Ok(app) => {
                 found.fine(&format!("the ledger in {} can be written", config.data.display()));
                 servers(&app, &config, &mut found).await;
-                app.stop().await;
+                if let Err(error) = app.stop().await {
+                    found.wrong(&format!("{error:#}"));
+                }
             }
             Err(error) => found.wrong(&format!("{error:#}")),
         }

@@ -87,12 +87,12 @@ async fn serve(mut config: Config, policy: Arc<Live>) -> anyhow::Result<()> {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            () = app.failed() => return,
         }
         tracing::info!("stopping: calls in flight end first");
     };
     app.serve(agents, operators, until).await;
-    app.stop().await;
-    Ok(())
+    app.stop().await
 }
 
 fn announce(agents: &tokio::net::TcpListener, operators: &tokio::net::TcpListener) -> anyhow::Result<()> {

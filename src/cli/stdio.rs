@@ -67,10 +67,13 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
         telemetry::tasks::spawn("policy files", policy.clone().watch(app.door.metrics.clone()));
         app.door.gate.tools.settled(&name).await;
         let pipes = (tokio::io::stdin(), tokio::io::stdout());
-        serve(app.door.clone(), caller, Scope::One(name), pipes).await;
-        app.stop().await;
+        tokio::select! {
+            () = serve(app.door.clone(), caller, Scope::One(name), pipes) => {}
+            () = app.failed() => {}
+        }
+        let stopped = app.stop().await;
         telemetry.stop().await;
-        Ok(0)
+        stopped.map(|()| 0)
     })
 }
 

@@ -67,6 +67,10 @@ pub(super) struct Inside {
     gathered: usize,
     /// The last record that was queued.
     last: u64,
+    /// The last record that is written.
+    pub(super) written: u64,
+    /// Somebody waits for this record to be written.
+    hurried: u64,
     /// Somebody waits for the sync of this record.
     wanted: u64,
     waiters: Vec<Waiter>,
@@ -116,6 +120,8 @@ impl Queue {
             spare: None,
             gathered: 0,
             last: head.seq,
+            written: head.seq,
+            hurried: 0,
             wanted: 0,
             waiters: Vec::new(),
             next_waiter: 0,
@@ -214,7 +220,11 @@ impl Queue {
             inside.next_waiter += u64::from(number == inside.next_waiter);
             inside.waiters.push(Waiter { id: number, until, waker: waker.clone() });
         }
-        let wake = if let Until::Durable(seq) = until { inside.want(seq) } else { false };
+        let wake = match until {
+            Until::Durable(seq) => inside.want(seq),
+            Until::Written(seq) => inside.hurry(seq),
+            Until::Ended | Until::Failed => false,
+        };
         drop(inside);
         if wake {
             self.wake.notify_one();
@@ -234,7 +244,8 @@ impl Queue {
         inside.spare = spare;
         let mut until = None;
         loop {
-            let urgent = inside.closing || inside.wanted > inside.health.head.seq;
+            let hurried = inside.hurried > inside.written || inside.wanted > inside.health.head.seq;
+            let urgent = inside.closing || hurried;
             if urgent || inside.gathered >= self.pressing() {
                 break;
             }
@@ -272,9 +283,15 @@ impl Queue {
         }
     }
 
-    /// Notes what the writer did.
-    pub(super) fn note(&self, note: impl FnOnce(&mut Health)) {
-        note(&mut self.inside.lock().health);
+    /// A batch of so many `bytes`, up to record `seq`, is written. Whoever waited for that is told.
+    pub(super) fn wrote(&self, seq: u64, bytes: u64) {
+        let mut inside = self.inside.lock();
+        inside.written = seq;
+        inside.health.bytes += bytes;
+        inside.health.batches += 1;
+        let answered = if inside.hurried > 0 { inside.answered() } else { Vec::new() };
+        drop(inside);
+        answered.into_iter().for_each(Waker::wake);
     }
 
     /// Everything up to `head` is synced; `took` is how long that took. Whoever waited for it is told, after the lock is
@@ -331,6 +348,12 @@ impl Inside {
     fn want(&mut self, seq: u64) -> bool {
         self.wanted = self.wanted.max(seq.min(self.last));
         self.wanted > self.health.head.seq
+    }
+
+    /// Somebody waits for record `seq` to be written; as `want`.
+    fn hurry(&mut self, seq: u64) -> bool {
+        self.hurried = self.hurried.max(seq.min(self.last));
+        self.hurried > self.written
     }
 
     /// Those whose wait is over.

@@ -12,6 +12,8 @@ use std::task::{Context, Poll, Waker};
 pub(super) enum Until {
     /// This record is synced.
     Durable(u64),
+    /// This record is written: in the page cache, where it outlives the process, but not the machine.
+    Written(u64),
     /// The journal is closed, in good order or not.
     Ended,
     /// The journal cannot be written any more.
@@ -24,11 +26,11 @@ impl Until {
         let head = inside.health.head;
         match (self, &inside.ended) {
             (Self::Durable(seq), _) if head.seq >= seq => Some(Ok(head)),
+            (Self::Written(seq), _) if inside.written >= seq => Some(Ok(head)),
             (Self::Ended, Some(Error::Closed)) => Some(Ok(head)),
-            (Self::Durable(_) | Self::Ended, Some(error)) | (Self::Failed, Some(error @ Error::Poisoned(_))) => {
-                Some(Err(error.clone()))
-            }
-            (Self::Durable(_) | Self::Ended | Self::Failed, _) => None,
+            (Self::Durable(_) | Self::Written(_) | Self::Ended, Some(error))
+            | (Self::Failed, Some(error @ Error::Poisoned(_))) => Some(Err(error.clone())),
+            (Self::Durable(_) | Self::Written(_) | Self::Ended | Self::Failed, _) => None,
         }
     }
 }
@@ -101,6 +103,12 @@ impl Ticket {
     pub async fn durable(mut self) -> Result<Head, Error> {
         self.awaited = true;
         Waiting::new(&self.queue, Until::Durable(self.seq)).await
+    }
+
+    /// Waits until it is written, synced or not: it outlives the process from then on, but not the machine.
+    pub async fn written(mut self) -> Result<(), Error> {
+        self.awaited = true;
+        Waiting::new(&self.queue, Until::Written(self.seq)).await.map(drop)
     }
 }
 

@@ -127,10 +127,7 @@ impl Writer {
         self.head = head;
         self.unsynced += bytes;
         self.due.get_or_insert_with(|| Clock.steady() + self.options.sync_every);
-        queue.note(|health| {
-            health.bytes += bytes;
-            health.batches += 1;
-        });
+        queue.wrote(head.seq, bytes);
         Ok(())
     }
 

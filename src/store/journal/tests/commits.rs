@@ -14,7 +14,7 @@ async fn a_group_is_one_batch_in_the_order_it_was_queued() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(temp.path(), small()).unwrap();
     journal.record(entry(1)).unwrap();
-    let ticket = journal.append(vec![event(2), Item::Entry(Box::new(entry(3))), event(4)]).unwrap();
+    let ticket = journal.append(vec![event(2), entry(3).into(), event(4)]).unwrap();
     assert_eq!((ticket.seq(), journal.durable_seq()), (4, 0));
     let head = ticket.durable().await.unwrap();
     assert_eq!((head.seq, journal.durable_seq()), (4, 4));
@@ -77,6 +77,20 @@ async fn nobody_need_wait() {
     drop(journal.append(vec![event(3)]).unwrap());
     drop(journal);
     assert_eq!(read(temp.path()).unwrap().len(), 3);
+}
+
+// SEMANTICS §4: a mark is in the file before its caller goes on, and no sync is made for it.
+#[tokio::test]
+async fn a_mark_is_written_and_not_synced() {
+    let temp = tempfile::tempdir().unwrap();
+    let never = Duration::from_hours(1);
+    let journal = Journal::open(temp.path(), Options { gather: never, sync_every: never, ..small() }).unwrap();
+    for n in 1..=3 {
+        journal.append(vec![Item::Mark(vec![n])]).unwrap().written().await.unwrap();
+        let records = read(temp.path()).unwrap();
+        assert_eq!(records.last().unwrap().mark().unwrap().as_ref(), [n]);
+    }
+    assert_eq!((journal.health().syncs, journal.durable_seq()), (0, 0));
 }
 
 // Decided under one lock, written in that order, though many threads decide.

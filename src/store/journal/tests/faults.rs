@@ -86,6 +86,16 @@ async fn a_failed_sync_is_never_tried_again() {
         assert!(error.to_string().contains("the disk is gone") && error.to_string().contains("restart"), "{error}");
     }
     assert_eq!((journal.health().syncs, journal.health().head.seq), (0, 0));
+    // Who waited is told, who comes now is refused, and the process has what it needs to end.
+    let temp = tempfile::tempdir().unwrap();
+    let journal = Journal::open_on(temp.path(), small(), |file| Box::new(Unsyncable(file))).unwrap();
+    let tickets: Vec<_> = (0..3).map(|_| journal.append(vec![Item::Event(vec![1])]).unwrap()).collect();
+    for ticket in tickets {
+        assert!(matches!(ticket.durable().await, Err(Error::Poisoned(_))));
+    }
+    assert!(matches!(journal.failed().await, Error::Poisoned(_)));
+    assert!(matches!(journal.append(vec![Item::Event(vec![1])]), Err(Error::Poisoned(_))));
+    assert!(!journal.is_writing());
 }
 
 // A full queue is refused at once, whoever waits is not held up, and what was taken is written.
