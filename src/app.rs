@@ -232,7 +232,7 @@ impl Status for View {
                 entries: health.head.seq,
                 dropped: health.lost + health.refused,
                 last_fault: match health.state {
-                    journal::State::Poisoned(why) => Some(why),
+                    journal::State::Full(why) | journal::State::Poisoned(why) => Some(why),
                     journal::State::Writing | journal::State::Closed => None,
                 },
             },

@@ -12,7 +12,9 @@ use std::time::Duration;
 mod chain;
 mod error;
 mod frame;
+mod health;
 mod item;
+mod medium;
 mod place;
 mod queue;
 mod reader;
@@ -25,8 +27,8 @@ mod writer;
 
 pub use chain::Head;
 pub use error::{Error, Problem};
+pub use health::{Health, State};
 pub use item::{Item, MAX_EVENT, MAX_GROUP};
-pub use queue::{Health, State};
 pub use reader::{Reader, Record};
 pub use verify::{Report, Unfinished, verify};
 pub use waiting::Ticket;
@@ -40,11 +42,14 @@ use waiting::{Until, Waiting};
 /// How a journal is written. Sizes in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Entries that may wait to be written; one more is refused.
+    /// Records that may wait to be written; one more is refused.
     pub queue: usize,
+    /// Bytes that may wait to be written.
+    pub queue_bytes: usize,
     /// A segment that has reached this size is closed and the next one begun.
     pub segment_bytes: u64,
-    /// Space is reserved in steps of this size, so that a sync need not touch the file's length each time; 0: never.
+    /// At least half of this is reserved beyond what is written, so that a sync need not touch the file's length each time, and
+    /// calls in flight are still recorded when the disk is full; 0: nothing is.
     pub reserve_bytes: u64,
     /// How long the writer lets entries gather before it writes them as one batch.
     pub gather: Duration,
@@ -52,17 +57,21 @@ pub struct Options {
     pub sync_every: Duration,
     /// How many bytes may stay unsynced.
     pub sync_bytes: u64,
+    /// How often a full disk is looked at again.
+    pub look_every: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             queue: 8192,
+            queue_bytes: 32 << 20,
             segment_bytes: 64 << 20,
-            reserve_bytes: 1 << 20,
+            reserve_bytes: 2 << 20,
             gather: Duration::from_millis(5),
             sync_every: Duration::from_millis(100),
             sync_bytes: 1 << 20,
+            look_every: Duration::from_secs(1),
         }
     }
 }
@@ -82,11 +91,11 @@ impl Journal {
     /// Opens the journal of the data directory `data`, which is made when it does not exist. Takes the lock, cuts a torn
     /// tail, counts the epoch up durably and starts the writer. Blocks for as long as the newest segment takes to read.
     pub fn open(data: &Path, options: Options) -> Result<Self, Error> {
-        Self::open_on(data, options, |file| Box::new(file))
+        Self::open_on(data, options, Box::new(|file| Box::new(file)))
     }
 
     /// Like `open`, writing through what `wrap` makes of a segment's file.
-    fn open_on(data: &Path, options: Options, wrap: writer::Wrap) -> Result<Self, Error> {
+    fn open_on(data: &Path, options: Options, wrap: medium::Wrap) -> Result<Self, Error> {
         let place = place::Place::claim(data)?;
         let recovered = recovery::recover(&place)?;
         let epoch = place.next_epoch(recovered.epoch)?;
@@ -103,9 +112,10 @@ impl Journal {
     }
 
     /// Queues `entry` to be written within [`Options::gather`] and synced within [`Options::sync_every`]. Never waits:
-    /// [`Error::Full`] when the queue is full, and the reason when nothing can be written any more.
+    /// [`Error::Full`] when the queue is full, and the reason when nothing can be written any more. While the disk is full it
+    /// waits behind everything that is appended.
     pub fn record(&self, entry: Entry) -> Result<(), Error> {
-        self.0.queue.push(&Group::entry(entry), true).map(drop)
+        self.0.queue.push_behind(&Group::entry(entry))
     }
 
     /// Queues `items`, next to each other and in this order, as part of one batch: all of them are there after a power
@@ -113,7 +123,7 @@ impl Journal {
     /// order of their calls. Refused as in `record`, and with [`Error::TooLarge`]; then nothing of it was queued.
     pub fn append(&self, mut items: Vec<Item>) -> Result<Ticket, Error> {
         let group = Group::new(&mut items)?;
-        let seq = self.0.queue.push(&group, false)?;
+        let seq = self.0.queue.push(&group)?;
         Ok(Ticket::new(&self.0.queue, seq))
     }
 
@@ -125,6 +135,11 @@ impl Journal {
     /// Waits until record `seq` is synced: for who has seen what came of it and must not tell before it is durable.
     pub async fn until(&self, seq: u64) -> Result<Head, Error> {
         Waiting::new(&self.0.queue, Until::Durable(seq)).await
+    }
+
+    /// Waits until there is space to write; at once where there is. An error when the journal has ended.
+    pub async fn writable(&self) -> Result<(), Error> {
+        Waiting::new(&self.0.queue, Until::Writing).await.map(drop)
     }
 
     /// Waits until nothing can be written any more, if that ever happens, and gives the reason. Nothing that was not
@@ -157,7 +172,8 @@ impl Journal {
         self.0.queue.health()
     }
 
-    /// Whether entries can still be written. Cheap enough to ask for every call.
+    /// Whether what is appended now will be written, as far as that can be known: false while the disk is full and after
+    /// writing has ended. Costs nothing.
     pub fn is_writing(&self) -> bool {
         self.0.queue.is_writing()
     }

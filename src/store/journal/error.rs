@@ -19,6 +19,9 @@ pub enum Error {
         /// Bytes there may be.
         limit: usize,
     },
+    /// The disk is full. What was queued stays queued, in order, and is written when there is space.
+    #[error("there is no space for the journal: {0}; it goes on by itself when there is")]
+    NoSpace(String),
     /// The journal was closed.
     #[error("the journal is closed")]
     Closed,
@@ -63,6 +66,30 @@ impl Error {
     /// Wraps what the operating system said to `what` with `path`.
     pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { what, path: path.to_owned(), source: Arc::new(source) }
+    }
+}
+
+/// Why the writer stops at what it is doing.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// There is no space; that may end.
+    Full(io::Error),
+    /// Anything else, and whatever a sync says: that is for good.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        if full { Self::Full(error) } else { Self::Failed(error) }
+    }
+}
+
+impl From<Stop> for io::Error {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Full(error) | Stop::Failed(error) => error,
+        }
     }
 }
 

@@ -144,6 +144,11 @@ impl Frame {
         (&self.bytes, Head { seq: head.seq + u64::from(self.count), hash: hash(&self.bytes) })
     }
 
+    /// Undoes `seal`: the batch could not be written.
+    pub(super) fn reopen(&mut self) {
+        self.bytes.pop();
+    }
+
     /// Begins the next batch.
     pub(super) fn clear(&mut self) {
         self.bytes.truncate(HEADER);

@@ -7,6 +7,7 @@ use super::Options;
 use super::chain::Head;
 use super::error::Error;
 use super::frame::{Frame, MAX_PAYLOAD};
+use super::health::{Health, State};
 use super::item::{Group, MAX_GROUP};
 use super::waiting::{Until, Waiter};
 use crate::model::clock::Clock;
@@ -15,48 +16,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
+mod space;
+
+pub(super) use space::Space;
+
 /// A batch that has reached this size is closed and the next one begun.
 const BATCH: usize = 1 << 20;
 /// From this many records on the writer does not wait for more to gather.
 const PRESSING: usize = 1024;
 
 const _: () = assert!(BATCH + MAX_GROUP <= MAX_PAYLOAD, "a group always fits into a batch that is open");
-
-/// Whether a journal can be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// It can.
-    Writing,
-    /// It was closed.
-    Closed,
-    /// A write or a sync failed, for this reason; a restart is needed.
-    Poisoned(String),
-}
-
-/// How a journal is doing, in numbers since it was opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// Whether it can be written.
-    pub state: State,
-    /// Records that wait to be written.
-    pub queued: usize,
-    /// Records refused because the queue was full.
-    pub refused: u64,
-    /// Records that were queued and never written, because writing failed.
-    pub lost: u64,
-    /// Where the journal stands, as far as it is synced.
-    pub head: Head,
-    /// Bytes written.
-    pub bytes: u64,
-    /// Batches written.
-    pub batches: u64,
-    /// Syncs.
-    pub syncs: u64,
-    /// Time all syncs took.
-    pub sync_time: Duration,
-    /// Time the longest sync took.
-    pub sync_longest: Duration,
-}
 
 pub(super) struct Inside {
     /// Batches being gathered; the last one takes more.
@@ -65,6 +34,11 @@ pub(super) struct Inside {
     spare: Option<Frame>,
     /// Records in them.
     gathered: usize,
+    /// Batches without numbers yet: what nobody waits for leaves the last space to the others.
+    held: Vec<Frame>,
+    /// Bytes of both.
+    bytes: usize,
+    pub(super) space: Space,
     /// The last record that was queued.
     last: u64,
     /// The last record that is written.
@@ -90,6 +64,7 @@ pub(super) struct Queue {
     durable: AtomicU64,
     writing: AtomicBool,
     limit: usize,
+    limit_bytes: usize,
     gather: Duration,
 }
 
@@ -103,22 +78,11 @@ pub(super) struct Work {
 
 impl Queue {
     pub(super) fn new(options: &Options, head: Head) -> Self {
-        let health = Health {
-            state: State::Writing,
-            queued: 0,
-            refused: 0,
-            lost: 0,
-            head,
-            bytes: 0,
-            batches: 0,
-            syncs: 0,
-            sync_time: Duration::ZERO,
-            sync_longest: Duration::ZERO,
-        };
         let inside = Inside {
             frames: Vec::new(),
             spare: None,
             gathered: 0,
+            bytes: 0,
             last: head.seq,
             written: head.seq,
             hurried: 0,
@@ -128,7 +92,9 @@ impl Queue {
             idle: false,
             closing: false,
             ended: None,
-            health,
+            held: Vec::new(),
+            space: Space::Ample,
+            health: Health::new(head),
         };
         Self {
             inside: Mutex::new(inside),
@@ -136,6 +102,7 @@ impl Queue {
             durable: AtomicU64::new(head.seq),
             writing: AtomicBool::new(true),
             limit: options.queue,
+            limit_bytes: options.queue_bytes,
             gather: options.gather,
         }
     }
@@ -145,40 +112,40 @@ impl Queue {
         (self.limit / 4).clamp(1, PRESSING)
     }
 
-    /// Queues `group`, and gives the number of its last record. With `wake` the writer is told that there is something
-    /// to write; without, the caller says so later, through `want` or `nudge`.
-    pub(super) fn push(&self, group: &Group, wake: bool) -> Result<u64, Error> {
+    /// Queues `group`, and gives the number of its last record. The writer is not told; the caller says so later, through
+    /// `poll` or `nudge`.
+    pub(super) fn push(&self, group: &Group) -> Result<u64, Error> {
         let mut inside = self.inside.lock();
-        if let Some(error) = &inside.ended {
-            return Err(error.clone());
-        }
-        if inside.closing {
-            return Err(Error::Closed);
-        }
-        if inside.gathered + group.count as usize > self.limit {
-            inside.health.refused += u64::from(group.count);
-            return Err(Error::Full);
-        }
-        match inside.frames.last_mut() {
-            Some(frame) if frame.payload() < BATCH => frame.add(&group.bytes, group.count),
-            _ => {
-                let mut frame = inside.spare.take().unwrap_or_else(Frame::new);
-                frame.add(&group.bytes, group.count);
-                inside.frames.push(frame);
-            }
-        }
+        let pressing = self.pressing();
+        inside.admit(group, (self.limit, self.limit_bytes))?;
         let before = inside.gathered;
-        inside.gathered += group.count as usize;
-        inside.last += u64::from(group.count);
+        inside.gather(group);
         let last = inside.last;
+        drop(inside);
+        if before < pressing && before + group.count as usize >= pressing {
+            self.wake.notify_one();
+        }
+        Ok(last)
+    }
+
+    /// Queues `group`, whose writing nobody waits for, and tells the writer where that is needed. A quarter of the queue is
+    /// left to others.
+    pub(super) fn push_behind(&self, group: &Group) -> Result<(), Error> {
+        let mut inside = self.inside.lock();
+        let pressing = self.pressing();
+        inside.admit(group, (self.limit - self.limit / 4, self.limit_bytes - self.limit_bytes / 4))?;
+        if inside.space != Space::Ample {
+            inside.hold(group);
+            return Ok(());
+        }
+        inside.gather(group);
         // Waking costs more than queueing: once per batch, not once per record.
-        let pressing = (before + 1..=inside.gathered).contains(&self.pressing());
-        let wake = pressing || wake && std::mem::take(&mut inside.idle);
+        let wake = std::mem::take(&mut inside.idle) || inside.gathered == pressing;
         drop(inside);
         if wake {
             self.wake.notify_one();
         }
-        Ok(last)
+        Ok(())
     }
 
     /// Wakes the writer when it waits and there is something to write; nobody waits for that.
@@ -196,7 +163,12 @@ impl Queue {
         if let Some(error) = &inside.ended {
             return Err(error.clone());
         }
-        inside.closing |= close;
+        if close {
+            inside.closing = true;
+            inside.release();
+        } else if let (Space::Low(why) | Space::Gone(why), false) = (&inside.space, inside.held.is_empty()) {
+            return Err(Error::NoSpace(why.clone()));
+        }
         let last = inside.last;
         let wake = inside.want(last) || close;
         drop(inside);
@@ -223,7 +195,7 @@ impl Queue {
         let wake = match until {
             Until::Durable(seq) => inside.want(seq),
             Until::Written(seq) => inside.hurry(seq),
-            Until::Ended | Until::Failed => false,
+            Until::Ended | Until::Failed | Until::Writing => false,
         };
         drop(inside);
         if wake {
@@ -244,13 +216,13 @@ impl Queue {
         inside.spare = spare;
         let mut until = None;
         loop {
+            let stuck = matches!(inside.space, Space::Gone(_));
             let hurried = inside.hurried > inside.written || inside.wanted > inside.health.head.seq;
-            let urgent = inside.closing || hurried;
-            if urgent || inside.gathered >= self.pressing() {
+            if inside.closing || !stuck && (hurried || inside.gathered >= self.pressing()) {
                 break;
             }
             let now = Clock.steady();
-            if inside.gathered > 0 {
+            if inside.gathered > 0 && !stuck {
                 let until = *until.get_or_insert(now + self.gather);
                 if until <= now || due.is_some_and(|due| due <= now) {
                     break;
@@ -269,7 +241,7 @@ impl Queue {
             self.park(&mut inside, left);
             inside.idle = false;
         }
-        inside.gathered = 0;
+        (inside.gathered, inside.bytes) = (0, inside.held.iter().map(Frame::payload).sum());
         let Inside { wanted, closing, .. } = *inside;
         Work { frames: std::mem::take(&mut inside.frames), wanted, closing }
     }
@@ -312,8 +284,8 @@ impl Queue {
     /// Nothing is written any more; whoever waits is told why. `lost` records were taken and not written.
     pub(super) fn end(&self, reason: &Error, lost: u64) {
         let mut inside = self.inside.lock();
-        let lost = lost + inside.gathered as u64;
-        (inside.gathered, inside.frames) = (0, Vec::new());
+        let lost = lost + inside.queued() as u64;
+        (inside.gathered, inside.frames, inside.held) = (0, Vec::new(), Vec::new());
         inside.health.lost += lost;
         let poisoned = if let Error::Poisoned(why) = reason { Some(why) } else { None };
         inside.health.state = poisoned.map_or(State::Closed, |why| State::Poisoned(why.to_string()));
@@ -338,11 +310,40 @@ impl Queue {
 
     pub(super) fn health(&self) -> Health {
         let inside = self.inside.lock();
-        Health { queued: inside.gathered, ..inside.health.clone() }
+        Health { queued: inside.queued(), ..inside.health.clone() }
     }
 }
 
 impl Inside {
+    /// Whether `group` may be queued, with at most so many records and bytes in all.
+    fn admit(&mut self, group: &Group, (records, bytes): (usize, usize)) -> Result<(), Error> {
+        if let Some(error) = &self.ended {
+            return Err(error.clone());
+        }
+        if self.closing {
+            return Err(Error::Closed);
+        }
+        if self.queued() + group.count as usize > records || self.bytes + group.bytes.len() > bytes {
+            self.health.refused += u64::from(group.count);
+            return Err(Error::Full);
+        }
+        Ok(())
+    }
+
+    /// Records that wait to be written.
+    fn queued(&self) -> usize {
+        self.gathered + self.held.iter().map(|frame| frame.count() as usize).sum::<usize>()
+    }
+
+    /// Puts `group` into the batch that is gathered, and counts on.
+    fn gather(&mut self, group: &Group) {
+        let Self { frames, spare, .. } = self;
+        put(frames, group, || spare.take());
+        self.gathered += group.count as usize;
+        self.bytes += group.bytes.len();
+        self.last += u64::from(group.count);
+    }
+
     /// Somebody waits for the sync of record `seq`. Gives whether the writer has to know: telling it costs
     /// nothing while it is not waiting.
     fn want(&mut self, seq: u64) -> bool {
@@ -363,5 +364,17 @@ impl Inside {
         let answered = answered.map(|waiter| waiter.waker).collect();
         self.waiters = waiters;
         answered
+    }
+}
+
+/// Adds `group` to the last of `frames`, or to a new one, perhaps made of `spare` memory.
+fn put(frames: &mut Vec<Frame>, group: &Group, spare: impl FnOnce() -> Option<Frame>) {
+    match frames.last_mut() {
+        Some(frame) if frame.payload() < BATCH => frame.add(&group.bytes, group.count),
+        _ => {
+            let mut frame = spare().unwrap_or_else(Frame::new);
+            frame.add(&group.bytes, group.count);
+            frames.push(frame);
+        }
     }
 }

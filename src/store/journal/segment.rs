@@ -15,6 +15,7 @@
 //! ```
 
 use super::chain::{Hash, Head, hash};
+use super::error::Stop;
 use super::frame::array;
 use super::place;
 use std::fs::File;
@@ -119,15 +120,19 @@ pub(super) fn open(path: &Path, write: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes the segment that begins with `header` in `dir`. Once it has its name, it is whole and durable.
-pub(super) fn create(dir: &Path, header: &Header) -> io::Result<File> {
-    let path = dir.join(name(header.first));
-    let new = path.with_extension("new");
-    let mut file =
-        std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+/// Makes the segment that begins with `header` in `dir`, under a name that nobody reads yet.
+pub(super) fn prepare(dir: &Path, header: &Header) -> Result<File, Stop> {
+    let new = dir.join(name(header.first)).with_extension("new");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(&header.encode())?;
-    file.sync_all()?;
-    std::fs::rename(&new, &path)?;
-    place::sync_dir(dir)?;
+    file.sync_all().map_err(Stop::Failed)?;
     Ok(file)
+}
+
+/// Gives a prepared segment its name: it is whole and durable, or not there.
+pub(super) fn publish(dir: &Path, header: &Header) -> Result<(), Stop> {
+    let path = dir.join(name(header.first));
+    std::fs::rename(path.with_extension("new"), &path)?;
+    place::sync_dir(dir).map_err(Stop::Failed)
 }

@@ -2,7 +2,7 @@
 
 use super::chain::Head;
 use super::error::Error;
-use super::queue::{Inside, Queue};
+use super::queue::{Inside, Queue, Space};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -18,19 +18,27 @@ pub(super) enum Until {
     Ended,
     /// The journal cannot be written any more.
     Failed,
+    /// There is space to write.
+    Writing,
 }
 
 impl Until {
     /// The end of the wait, when it has come.
     pub(super) fn answer(self, inside: &Inside) -> Option<Result<Head, Error>> {
         let head = inside.health.head;
-        match (self, &inside.ended) {
-            (Self::Durable(seq), _) if head.seq >= seq => Some(Ok(head)),
-            (Self::Written(seq), _) if inside.written >= seq => Some(Ok(head)),
-            (Self::Ended, Some(Error::Closed)) => Some(Ok(head)),
-            (Self::Durable(_) | Self::Written(_) | Self::Ended, Some(error))
-            | (Self::Failed, Some(error @ Error::Poisoned(_))) => Some(Err(error.clone())),
-            (Self::Durable(_) | Self::Written(_) | Self::Ended | Self::Failed, _) => None,
+        let over = match self {
+            Self::Durable(seq) => head.seq >= seq,
+            Self::Written(seq) => inside.written >= seq,
+            Self::Ended => matches!(inside.ended, Some(Error::Closed)),
+            Self::Writing => inside.ended.is_none() && inside.space == Space::Ample,
+            Self::Failed => false,
+        };
+        match (&inside.ended, &inside.space, self) {
+            _ if over => Some(Ok(head)),
+            (Some(Error::Closed), _, Self::Failed) => None,
+            (Some(error), _, _) => Some(Err(error.clone())),
+            (None, Space::Gone(why), Self::Durable(_) | Self::Written(_)) => Some(Err(Error::NoSpace(why.clone()))),
+            (None, _, _) => None,
         }
     }
 }
@@ -99,7 +107,8 @@ impl Ticket {
     }
 
     /// Waits for one sync that covers it. Nothing is gathered for any longer: the writer writes and syncs what is queued at
-    /// that time, at once or after the sync it is at.
+    /// that time, at once or after the sync it is at. After [`Error::NoSpace`] it is still queued, and becomes durable when
+    /// there is space: `until` its number says when.
     pub async fn durable(mut self) -> Result<Head, Error> {
         self.awaited = true;
         Waiting::new(&self.queue, Until::Durable(self.seq)).await

@@ -2,55 +2,17 @@
 
 use super::Options;
 use super::chain::{Hash, Head};
-use super::error::Error;
+use super::error::{Error, Stop};
 use super::frame::Frame;
+use super::medium::{Medium, Wrap};
 use super::place::Place;
-use super::queue::{Queue, Work};
+use super::queue::{Queue, Space, Work};
 use super::recovery::Tail;
 use super::segment;
 use crate::model::clock::Clock;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What a segment is written on. Tests put something between that fails or forgets.
-pub(super) trait Medium: Send {
-    /// Writes all of `bytes` at `at`.
-    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Reserves space for the file up to `length`; whether that can be done is up to the file system.
-    fn reserve(&self, length: u64) -> io::Result<()>;
-    /// Gives back what is reserved beyond `length`.
-    fn cut(&self, length: u64) -> io::Result<()>;
-    /// Waits until everything written is on the disk.
-    fn sync(&self) -> io::Result<()>;
-}
-
-/// Makes the medium of a segment's file.
-pub(super) type Wrap = fn(File) -> Box<dyn Medium>;
-
-impl Medium for File {
-    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        self.write_all_at(bytes, at)
-    }
-
-    fn reserve(&self, length: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(self, rustix::fs::FallocateFlags::empty(), 0, length) {
-            // Not every file system can; it only costs speed.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
-            done => Ok(done?),
-        }
-    }
-
-    fn cut(&self, length: u64) -> io::Result<()> {
-        self.set_len(length)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.sync_data()
-    }
-}
 
 /// The writer.
 pub(super) struct Writer {
@@ -69,6 +31,9 @@ pub(super) struct Writer {
     unsynced: u64,
     /// When they have to be, on the steady clock.
     due: Option<Duration>,
+    space: Space,
+    /// When to look for space again; none while there is enough.
+    again: Option<Duration>,
 }
 
 impl Writer {
@@ -82,11 +47,29 @@ impl Writer {
     ) -> Result<Self, Error> {
         let tail = match tail {
             Some(tail) => tail,
-            None => first(&place, epoch).map_err(|source| Error::io("begin a journal in", &place.dir, source))?,
+            None => {
+                first(&place, epoch).map_err(|source| Error::io("begin a journal in", &place.dir, source.into()))?
+            }
         };
         let Tail { file, number, offset, head } = tail;
-        let (medium, synced, reserved, unsynced, due) = (wrap(file), head.seq, offset, 0, None);
-        Ok(Self { place, options, wrap, epoch, medium, number, offset, reserved, head, synced, unsynced, due })
+        let (medium, synced, reserved, unsynced) = (wrap(file), head.seq, offset, 0);
+        let (due, space, again) = (None, Space::Ample, None);
+        Ok(Self {
+            place,
+            options,
+            wrap,
+            epoch,
+            medium,
+            number,
+            offset,
+            reserved,
+            head,
+            synced,
+            unsynced,
+            due,
+            space,
+            again,
+        })
     }
 
     /// Where the journal stands.
@@ -94,14 +77,44 @@ impl Writer {
         self.head
     }
 
-    fn work(&mut self, queue: &Queue, work: &mut Work) -> io::Result<()> {
+    /// When there is something to do though nothing is queued, on the steady clock.
+    fn due(&self) -> Option<Duration> {
+        self.due.into_iter().chain(self.again).min()
+    }
+
+    /// Writes `work`, and syncs when somebody waits for that or it is due. What does not fit on the disk goes back to the
+    /// queue, unless that is closing.
+    fn work(&mut self, queue: &Queue, work: &mut Work) -> Result<(), Stop> {
+        let look = work.closing || self.again.is_none_or(|again| again <= Clock.steady());
+        if look {
+            self.space = Space::Ample;
+            self.keep_ahead(self.offset)?;
+        }
+        let mut done = 0;
         for frame in &mut work.frames {
-            self.append(queue, frame)?;
-            frame.clear();
+            if !look && matches!(self.space, Space::Gone(_)) {
+                break;
+            }
+            match self.append(queue, frame) {
+                Ok(()) => frame.clear(),
+                Err(Stop::Full(error)) if !work.closing => {
+                    self.space = Space::Gone(error.to_string());
+                    break;
+                }
+                Err(stop) => return Err(stop),
+            }
+            done += 1;
         }
         if work.closing || work.wanted > self.synced || self.sync_is_due() {
             self.sync(queue)?;
         }
+        if done < work.frames.len() {
+            queue.put_back(work.frames.split_off(done));
+        }
+        if look {
+            self.again = (self.space != Space::Ample).then(|| Clock.steady() + self.options.look_every);
+        }
+        queue.set_space(&self.space);
         Ok(())
     }
 
@@ -109,20 +122,30 @@ impl Writer {
         self.unsynced >= self.options.sync_bytes || self.due.is_some_and(|due| due <= Clock.steady())
     }
 
-    /// Writes `frame` as the next batch.
-    fn append(&mut self, queue: &Queue, frame: &mut Frame) -> io::Result<()> {
-        if self.offset >= self.options.segment_bytes && self.offset > segment::HEADER {
-            self.rotate(queue)?;
+    /// Writes `frame` as the next batch; or nothing of it.
+    fn append(&mut self, queue: &Queue, frame: &mut Frame) -> Result<(), Stop> {
+        let is_long = self.offset >= self.options.segment_bytes && self.offset > segment::HEADER;
+        if is_long && self.space == Space::Ample {
+            match self.rotate(queue) {
+                // The old segment takes what fits into its reserve.
+                Err(Stop::Full(error)) => self.space = Space::Low(error.to_string()),
+                done => done?,
+            }
         }
-        let (frame, head) = frame.seal(self.head, self.epoch, self.synced);
-        let end = self.offset + frame.len() as u64;
-        if self.options.reserve_bytes > 0 && end > self.reserved {
-            let length = end.next_multiple_of(self.options.reserve_bytes);
-            self.medium.reserve(length)?;
-            self.reserved = length;
+        let (sealed, head) = frame.seal(self.head, self.epoch, self.synced);
+        let bytes = sealed.len() as u64;
+        let end = self.offset + bytes;
+        if let Err(stop) = self.fit(end) {
+            frame.reopen();
+            return Err(stop);
         }
-        self.medium.write(frame, self.offset)?;
-        let bytes = frame.len() as u64;
+        if let Err(error) = self.medium.write(sealed, self.offset) {
+            frame.reopen();
+            // What was written of it must not stand before the batch that comes in its place.
+            self.medium.cut(self.offset).map_err(Stop::Failed)?;
+            self.reserved = self.offset;
+            return Err(error.into());
+        }
         self.offset = end;
         self.head = head;
         self.unsynced += bytes;
@@ -131,14 +154,39 @@ impl Writer {
         Ok(())
     }
 
-    /// An error here is final: after a failed sync nobody knows what is on the disk.
-    fn sync(&mut self, queue: &Queue) -> io::Result<()> {
+    /// Sees to it that the segment can be written up to `end`.
+    fn fit(&mut self, end: u64) -> Result<(), Stop> {
+        self.keep_ahead(end)?;
+        match &self.space {
+            Space::Low(why) | Space::Gone(why) if self.options.reserve_bytes > 0 && end > self.reserved => {
+                Err(Stop::Full(io::Error::new(io::ErrorKind::StorageFull, why.clone())))
+            }
+            Space::Ample | Space::Low(_) | Space::Gone(_) => Ok(()),
+        }
+    }
+
+    /// Keeps space reserved beyond `end`: when no more can be had, the outcomes of calls in flight have to fit into that.
+    fn keep_ahead(&mut self, end: u64) -> Result<(), Stop> {
+        let ahead = self.options.reserve_bytes;
+        if ahead == 0 || self.space != Space::Ample || end + ahead / 2 <= self.reserved {
+            return Ok(());
+        }
+        match self.medium.reserve(end + ahead).map_err(Stop::from) {
+            Ok(()) => self.reserved = end + ahead,
+            Err(Stop::Full(error)) => self.space = Space::Low(error.to_string()),
+            Err(stop) => return Err(stop),
+        }
+        Ok(())
+    }
+
+    /// An error here is final, whatever it says: after a failed sync nobody knows what is on the disk.
+    fn sync(&mut self, queue: &Queue) -> Result<(), Stop> {
         self.due = None;
         if self.unsynced == 0 {
             return Ok(());
         }
         let start = Clock.steady();
-        self.medium.sync()?;
+        self.medium.sync().map_err(Stop::Failed)?;
         let took = Clock.steady().saturating_sub(start);
         self.unsynced = 0;
         self.synced = self.head.seq;
@@ -146,45 +194,54 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes the segment and begins the next one.
-    fn rotate(&mut self, queue: &Queue) -> io::Result<()> {
-        self.cut()?;
+    /// Closes the segment and begins the next one, which is made first: without space for it, nothing changes.
+    fn rotate(&mut self, queue: &Queue) -> Result<(), Stop> {
         self.sync(queue)?;
         let header = segment::Header::after(self.number, self.head, self.epoch);
-        self.medium = (self.wrap)(segment::create(&self.place.dir, &header)?);
+        let next = (self.wrap)(segment::prepare(&self.place.dir, &header)?);
+        let reserved = segment::HEADER + self.options.reserve_bytes;
+        if self.options.reserve_bytes > 0 {
+            next.reserve(reserved)?;
+        }
+        self.close()?;
+        segment::publish(&self.place.dir, &header)?;
+        self.medium = next;
         tracing::info!(segment = header.number, head = %self.head, "a segment of the journal is full; the next begins");
-        (self.number, self.offset, self.reserved) = (header.number, segment::HEADER, segment::HEADER);
+        (self.number, self.offset, self.reserved) = (header.number, segment::HEADER, reserved);
         self.head = header.head();
         Ok(())
     }
 
-    fn cut(&self) -> io::Result<()> {
-        if self.reserved > self.offset { self.medium.cut(self.offset) } else { Ok(()) }
+    /// Gives back what is reserved, durably: after a closed segment's last batch nothing may stand.
+    fn close(&mut self) -> Result<(), Stop> {
+        self.medium.cut(self.offset).map_err(Stop::Failed)?;
+        self.reserved = self.offset;
+        self.medium.sync().map_err(Stop::Failed)
     }
 }
 
 /// Begins the first segment.
-fn first(place: &Place, epoch: u64) -> io::Result<Tail> {
+fn first(place: &Place, epoch: u64) -> Result<Tail, Stop> {
     let mut chain: Hash = [0; 32];
-    getrandom::fill(&mut chain).map_err(io::Error::other)?;
+    getrandom::fill(&mut chain).map_err(|error| Stop::Failed(io::Error::other(error)))?;
     let header = segment::Header { number: 1, first: 1, epoch, chain };
-    let file = segment::create(&place.dir, &header)?;
+    let file = segment::prepare(&place.dir, &header)?;
+    segment::publish(&place.dir, &header)?;
     Ok(Tail { file, number: 1, offset: segment::HEADER, head: header.head() })
 }
 
 /// Writes what `queue` holds until it is closed or writing fails.
 pub(super) fn run(mut writer: Writer, queue: &Arc<Queue>) {
     let alarm = Alarm(Arc::clone(queue));
-    let mut spare = None;
+    let mut work = Work { frames: Vec::new(), wanted: 0, closing: false };
     let (result, work) = loop {
-        let mut work = queue.take(writer.due, spare.take());
         let result = writer.work(queue, &mut work);
         if result.is_err() || work.closing {
             break (result, work);
         }
-        spare = work.frames.pop();
+        work = queue.take(writer.due(), work.frames.pop());
     };
-    let result = result.and_then(|()| writer.cut());
+    let result = result.and_then(|()| writer.close());
     let head = writer.head;
     // The lock is given up before anyone is told.
     drop(writer);
@@ -192,7 +249,10 @@ pub(super) fn run(mut writer: Writer, queue: &Arc<Queue>) {
     if result.is_ok() {
         tracing::info!(%head, "the journal is closed");
     }
-    let reason = result.map_or_else(|error| Error::Poisoned(error.to_string().into()), |()| Error::Closed);
+    let reason = match result.map_err(io::Error::from) {
+        Ok(()) => Error::Closed,
+        Err(error) => Error::Poisoned(error.to_string().into()),
+    };
     queue.end(&reason, work.frames.iter().map(|frame| u64::from(frame.count())).sum());
 }
 

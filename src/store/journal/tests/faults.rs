@@ -1,23 +1,31 @@
 //! SECURITY §3G, G4: a disk that is full, fails or is slow. What cannot be recorded is said, at once and ever after.
 
 use super::*;
-use crate::store::journal::writer::Medium;
+use crate::store::journal::medium::Medium;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A medium with room for 4000 bytes; a write that goes beyond is done as far as there is room.
-struct Full(File);
+/// A medium with room for so many bytes in each file; a write that goes beyond is done as far as there is room.
+struct Small(File, Arc<AtomicU64>);
 
-impl Medium for Full {
+impl Small {
+    fn room(&self) -> u64 {
+        self.1.load(Ordering::SeqCst)
+    }
+}
+
+impl Medium for Small {
     fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        let room = usize::try_from(4000_u64.saturating_sub(at)).unwrap().min(bytes.len());
+        let room = usize::try_from(self.room().saturating_sub(at)).unwrap().min(bytes.len());
         self.0.write_all_at(&bytes[..room], at)?;
         if room < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    fn reserve(&self, _: u64) -> io::Result<()> {
-        Ok(())
+    fn reserve(&self, length: u64) -> io::Result<()> {
+        if length > self.room() { Err(io::ErrorKind::StorageFull.into()) } else { self.0.set_len(length) }
     }
 
     fn cut(&self, length: u64) -> io::Result<()> {
@@ -27,6 +35,15 @@ impl Medium for Full {
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }
+}
+
+/// A journal on files of at most `room` bytes.
+fn on_small(data: &Path, options: Options, room: u64) -> (Journal, Arc<AtomicU64>) {
+    let room = Arc::new(AtomicU64::new(room));
+    let of = Arc::clone(&room);
+    let wrap = Box::new(move |file| -> Box<dyn Medium> { Box::new(Small(file, Arc::clone(&of))) });
+    let options = Options { look_every: Duration::from_millis(1), ..options };
+    (Journal::open_on(data, options, wrap).unwrap(), room)
 }
 
 /// A medium that takes everything and never syncs.
@@ -50,36 +67,110 @@ impl Medium for Unsyncable {
     }
 }
 
+/// The event that names its number.
+fn event(n: u64) -> Item {
+    Item::Event(format!("event {n}").into_bytes())
+}
+
+// The disk fills: what was acknowledged is there, what was queued waits in order, nothing more may run, who waits is told;
+// and when there is space, everything goes on without a restart (SECURITY §9).
 #[tokio::test]
-async fn after_a_failed_write_nothing_is_taken_any_more() {
+async fn a_full_disk_recovers_by_itself() {
     let temp = tempfile::tempdir().unwrap();
-    let journal =
-        Journal::open_on(temp.path(), Options { segment_bytes: 1 << 20, ..small() }, |file| Box::new(Full(file)))
-            .unwrap();
-    let mut synced = 0;
+    let (journal, room) = on_small(temp.path(), Options { segment_bytes: 1 << 20, ..small() }, 4000);
+    let (mut synced, mut queued) = (0, 0);
     let error = loop {
-        journal.record(entry(synced + 1)).unwrap();
-        match journal.flush().await {
+        queued += 1;
+        match journal.append(vec![event(queued)]).unwrap().durable().await {
             Ok(head) => synced = head.seq,
             Err(error) => break error,
         }
     };
-    assert!(synced >= 1);
-    assert!(matches!(&error, Error::Poisoned(why) if why.contains("full") || why.contains("space")), "{error}");
-    assert!(matches!(journal.record(entry(99)), Err(Error::Poisoned(_))));
+    assert_eq!((synced, journal.is_writing()), (queued - 1, false));
+    assert!(matches!(error, Error::NoSpace(_)), "{error}");
+    assert!(matches!(journal.health().state, State::Full(_)));
+    assert_eq!(verify(temp.path(), None).unwrap().problem, None, "no half batch is left");
+    let report = verify(temp.path(), None).unwrap();
+    assert_eq!((report.records, report.unfinished), (synced, None));
+    for _ in 0..5 {
+        queued += 1;
+        let ticket = journal.append(vec![event(queued)]).unwrap();
+        assert_eq!(ticket.seq(), queued);
+        assert!(matches!(ticket.durable().await, Err(Error::NoSpace(_))));
+    }
+    journal.record(entry(1)).unwrap();
+    assert!(matches!(journal.flush().await, Err(Error::NoSpace(_))));
+    room.store(1 << 20, Ordering::SeqCst);
+    journal.writable().await.unwrap();
+    assert!(journal.is_writing());
+    assert_eq!(journal.until(queued).await.unwrap().seq, queued);
+    let head = journal.flush().await.unwrap();
+    assert_eq!((head.seq, journal.health().lost), (queued + 1, 0), "the entry came last");
+    journal.close().await.unwrap();
+    let records = read(temp.path()).unwrap();
+    assert!(
+        records
+            .iter()
+            .take_while(|record| record.seq <= queued)
+            .all(|record| { record.event().unwrap() == format!("event {}", record.seq).as_bytes() })
+    );
+    assert_eq!(records.last().unwrap().entry().unwrap().unwrap(), entry(1));
+    assert_eq!(verify(temp.path(), Some(head)).unwrap().problem, None);
+}
+
+// When no more can be reserved, nothing new may run, but what runs is still recorded in what is reserved already; what
+// nobody waits for leaves that to the others.
+#[tokio::test]
+async fn outcomes_fit_into_what_is_reserved() {
+    let temp = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 20_000, reserve_bytes: 16_000, ..small() };
+    let (journal, room) = on_small(temp.path(), options, 17_000);
+    let mut seq = 0;
+    while journal.is_writing() {
+        seq = journal.append(vec![event(1)]).unwrap().durable().await.unwrap().seq;
+    }
+    for n in 1..=40 {
+        journal.record(entry(n)).unwrap();
+        let head = journal.append(vec![event(2)]).unwrap().durable().await.unwrap();
+        assert_eq!(head.seq, seq + n, "the entries are held back");
+    }
+    room.store(1 << 20, Ordering::SeqCst);
+    journal.writable().await.unwrap();
+    journal.flush().await.unwrap();
+    let head = journal.close().await.unwrap();
+    assert_eq!((head.seq, verify(temp.path(), Some(head)).unwrap().problem), (seq + 80, None));
+}
+
+// Closed on a full disk, it says so, and the next start goes on after what was acknowledged.
+#[tokio::test]
+async fn closing_on_a_full_disk_says_what_is_lost() {
+    let temp = tempfile::tempdir().unwrap();
+    let (journal, _) = on_small(temp.path(), small(), 1000);
+    let ticket = journal.append(vec![event(1)]).unwrap();
+    assert_eq!(ticket.durable().await.unwrap().seq, 1);
+    let ticket = journal.append(vec![Item::Event(vec![1; 2000])]).unwrap();
+    assert!(matches!(ticket.durable().await, Err(Error::NoSpace(_))));
     assert!(matches!(journal.close().await, Err(Error::Poisoned(_))));
-    let health = journal.health();
-    assert!(matches!(health.state, State::Poisoned(_)));
-    assert_eq!((health.head.seq, health.lost), (synced, 1));
-    // What was acknowledged is there, the half batch is cut, and a restart goes on.
+    assert!(matches!(journal.append(vec![event(3)]), Err(Error::Poisoned(_))));
+    assert_eq!((journal.health().head.seq, journal.health().lost), (1, 1));
     let head = written(temp.path(), small(), 1, 1).await;
-    assert_eq!((head.seq, verify(temp.path(), Some(head)).unwrap().problem), (synced + 1, None));
+    assert_eq!((head.seq, verify(temp.path(), Some(head)).unwrap().problem), (2, None));
+}
+
+// What waits in memory is bounded.
+#[tokio::test]
+async fn a_full_disk_does_not_fill_the_memory() {
+    let temp = tempfile::tempdir().unwrap();
+    let (journal, _) = on_small(temp.path(), Options { queue_bytes: 1 << 20, ..small() }, 200);
+    let taken = (0..100).take_while(|_| journal.append(vec![Item::Event(vec![1; MAX_EVENT])]).is_ok()).count();
+    assert_eq!(taken, 15);
+    drop(journal);
 }
 
 #[tokio::test]
 async fn a_failed_sync_is_never_tried_again() {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open_on(temp.path(), small(), |file| Box::new(Unsyncable(file))).unwrap();
+    let journal = Journal::open_on(temp.path(), small(), Box::new(|file| Box::new(Unsyncable(file)))).unwrap();
     journal.record(entry(1)).unwrap();
     for _ in 0..2 {
         let error = journal.flush().await.unwrap_err();
@@ -88,7 +179,7 @@ async fn a_failed_sync_is_never_tried_again() {
     assert_eq!((journal.health().syncs, journal.health().head.seq), (0, 0));
     // Who waited is told, who comes now is refused, and the process has what it needs to end.
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open_on(temp.path(), small(), |file| Box::new(Unsyncable(file))).unwrap();
+    let journal = Journal::open_on(temp.path(), small(), Box::new(|file| Box::new(Unsyncable(file)))).unwrap();
     let tickets: Vec<_> = (0..3).map(|_| journal.append(vec![Item::Event(vec![1])]).unwrap()).collect();
     for ticket in tickets {
         assert!(matches!(ticket.durable().await, Err(Error::Poisoned(_))));
@@ -101,14 +192,19 @@ async fn a_failed_sync_is_never_tried_again() {
 // A full queue is refused at once, whoever waits is not held up, and what was taken is written.
 #[tokio::test]
 async fn a_full_queue_is_refused_not_waited_for() {
-    let queue = Queue::new(&Options { queue: 3, ..small() }, Head { seq: 0, hash: [0; 32] });
+    let queue = Queue::new(&Options { queue: 4, ..small() }, Head { seq: 0, hash: [0; 32] });
     for n in 1..=3 {
-        assert_eq!(queue.push(&Group::entry(entry(n)), true).unwrap(), n);
+        queue.push_behind(&Group::entry(entry(n))).unwrap();
     }
-    assert!(matches!(queue.push(&Group::entry(entry(4)), true), Err(Error::Full)));
-    assert_eq!((queue.health().queued, queue.health().refused), (3, 1));
-    assert_eq!(queue.take(None, None).frames.iter().map(frame::Frame::count).collect::<Vec<_>>(), [3]);
-    assert_eq!(queue.push(&Group::entry(entry(5)), true).unwrap(), 4, "what was refused has no number");
+    assert!(
+        matches!(queue.push_behind(&Group::entry(entry(4))), Err(Error::Full)),
+        "the rest is for what is waited for"
+    );
+    assert_eq!(queue.push(&Group::entry(entry(4))).unwrap(), 4, "what was refused has no number");
+    assert!(matches!(queue.push(&Group::entry(entry(5))), Err(Error::Full)));
+    assert_eq!((queue.health().queued, queue.health().refused), (4, 2));
+    assert_eq!(queue.take(None, None).frames.iter().map(frame::Frame::count).collect::<Vec<_>>(), [4]);
+    queue.push(&Group::entry(entry(5))).unwrap();
 }
 
 // A real full file system, where one can be mounted.
@@ -123,21 +219,26 @@ async fn a_full_file_system_is_said_and_survived() {
     if !mounted {
         return;
     }
-    let data = temp.path().join("data");
-    let journal = Journal::open(&data, Options { reserve_bytes: 64 << 10, ..Options::default() }).unwrap();
+    let (data, ballast) = (temp.path().join("data"), temp.path().join("ballast"));
+    fs::write(&ballast, vec![1; 64 << 10]).unwrap();
+    let options = Options { reserve_bytes: 64 << 10, look_every: Duration::from_millis(1), ..Options::default() };
+    let journal = Journal::open(&data, options).unwrap();
     let mut synced = 0;
     let error = loop {
-        journal.record(entry(synced + 1)).unwrap();
-        match journal.flush().await {
+        match journal.append(vec![entry(synced + 1).into()]).unwrap().durable().await {
             Ok(head) => synced = head.seq,
             Err(error) => break error,
         }
     };
     assert!(error.to_string().contains("No space left"), "{error}");
-    drop(journal);
     assert_eq!(read(&data).unwrap().len() as u64, synced);
+    assert_eq!(verify(&data, None).unwrap().problem, None);
+    fs::remove_file(&ballast).unwrap();
+    journal.writable().await.unwrap();
+    assert_eq!(journal.until(synced + 1).await.unwrap().seq, synced + 1);
+    drop(journal);
     let report = verify(&data, None).unwrap();
-    assert_eq!((report.problem, report.records), (None, synced));
+    assert_eq!((report.problem, report.records), (None, synced + 1));
     assert!(std::process::Command::new("umount").arg(temp.path()).status().unwrap().success());
 }
 

@@ -1,0 +1,60 @@
+//! How a journal is doing, for operators and for who decides whether anything may run.
+
+use super::chain::Head;
+use std::time::Duration;
+
+/// Whether a journal can be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It can.
+    Writing,
+    /// There is no space for more, for this reason. Goes on by itself when there is.
+    Full(String),
+    /// It was closed.
+    Closed,
+    /// A write or a sync failed, for this reason; a restart is needed.
+    Poisoned(String),
+}
+
+/// How a journal is doing, in numbers since it was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Whether it can be written.
+    pub state: State,
+    /// Records that wait to be written.
+    pub queued: usize,
+    /// Records refused because the queue was full.
+    pub refused: u64,
+    /// Records that were queued and never written, because writing failed.
+    pub lost: u64,
+    /// Where the journal stands, as far as it is synced.
+    pub head: Head,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Batches written.
+    pub batches: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Time all syncs took.
+    pub sync_time: Duration,
+    /// Time the longest sync took.
+    pub sync_longest: Duration,
+}
+
+impl Health {
+    /// Of a journal that was opened where it stood at `head`.
+    pub(super) fn new(head: Head) -> Self {
+        Self {
+            state: State::Writing,
+            queued: 0,
+            refused: 0,
+            lost: 0,
+            head,
+            bytes: 0,
+            batches: 0,
+            syncs: 0,
+            sync_time: Duration::ZERO,
+            sync_longest: Duration::ZERO,
+        }
+    }
+}
