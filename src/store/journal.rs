@@ -48,7 +48,7 @@ pub struct Options {
     pub queue_bytes: usize,
     /// A segment that has reached this size is closed and the next one begun.
     pub segment_bytes: u64,
-    /// At least half of this is reserved beyond what is written, so that a sync need not touch the file's length each time, and
+    /// Most of this is reserved beyond what is written, so that a sync need not touch the file's length each time, and
     /// calls in flight are still recorded when the disk is full; 0: nothing is.
     pub reserve_bytes: u64,
     /// How long the writer lets entries gather before it writes them as one batch.

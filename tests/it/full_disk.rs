@@ -1,41 +1,122 @@
-//! A ledger that cannot be written: side effects are refused, reads go on, and operators are told (SECURITY §9, G4).
+//! A ledger that cannot be written: side effects are refused, reads go on, operators are told, and it ends by itself where
+//! that is safe (SECURITY §9, §12, G4, G7).
+//!
+//! Needs file systems of its own, so it needs to be root; says so when it cannot be.
 
-use crate::harness::agent::get;
-use crate::harness::gate::Setup;
-use crate::harness::tool_server::{Behaviour, Script};
+use crate::harness::agent::{get, modern};
+use crate::harness::gate::{Gate, Setup};
+use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
 use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// Needs a small file system of its own, so it needs to be root; says so when it cannot be.
+/// File systems that are unmounted, the last one first.
+#[derive(Default)]
+struct Mounts(Vec<PathBuf>);
+
+impl Mounts {
+    /// Mounts with those arguments on `on`, which is made. Says so when that cannot be done.
+    #[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
+    fn add(&mut self, arguments: &[&str], on: &Path) -> bool {
+        std::fs::create_dir_all(on).unwrap();
+        let mounted = ran(Command::new("mount").args(arguments).arg(on));
+        if mounted {
+            self.0.push(on.to_owned());
+        } else {
+            eprintln!("SKIPPED: no such file system can be mounted here; run as root to try it");
+        }
+        mounted
+    }
+}
+
+impl Drop for Mounts {
+    fn drop(&mut self) {
+        for mount in self.0.iter().rev() {
+            ran(Command::new("umount").arg("-l").arg(mount));
+        }
+    }
+}
+
+fn ran(command: &mut Command) -> bool {
+    command.output().is_ok_and(|done| done.status.success())
+}
+
+async fn oracle() -> ToolServer {
+    Script::new().tool("read", Behaviour::Answers).tool("write", Behaviour::Answers).start().await
+}
+
+fn setup(oracle: &ToolServer) -> Setup {
+    Setup::new().server("oracle", oracle).contracts(&[("oracle__read", "read"), ("oracle__write", "write")])
+}
+
+async fn readiness(gate: &Gate, status: u16) {
+    until(&format!("/readyz is {status}"), || async {
+        gate.agent().call("oracle__read", json!({})).await;
+        get(gate.operators, "/readyz").await.filter(|answer| answer.status == status)
+    })
+    .await;
+}
+
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 async fn g4_nothing_that_changes_something_runs_without_a_record() {
-    let oracle = Script::new().tool("read", Behaviour::Answers).tool("write", Behaviour::Answers).start().await;
-    let setup =
-        Setup::new().server("oracle", &oracle).contracts(&[("oracle__read", "read"), ("oracle__write", "write")]);
-    let data = setup.directory().join("data");
-    std::fs::create_dir(&data).unwrap();
-    let mut mount = std::process::Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=1200k,mode=0700", "tmpfs"]).arg(&data);
-    if !mount.output().is_ok_and(|done| done.status.success()) {
-        eprintln!("SKIPPED: no file system can be mounted here; run as root to try a full disk");
+    let oracle = oracle().await;
+    let setup = setup(&oracle);
+    let (data, mut mounts) = (setup.directory().join("data"), Mounts::default());
+    if !mounts.add(&["-t", "tmpfs", "-o", "size=16m,mode=0700", "tmpfs"], &data) {
         return;
     }
     let gate = setup.start().await;
     let agent = gate.agent();
-    std::fs::write(data.join("everything-else"), vec![0_u8; 2 << 20]).unwrap_err();
-    until("the ledger cannot be written", || async {
-        agent.call("oracle__read", json!({})).await;
-        get(gate.operators, "/readyz").await.filter(|answer| answer.status == 503)
-    })
-    .await;
+    assert!(agent.call("oracle__write", json!({})).await.is_done());
+    std::fs::write(data.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
+    readiness(&gate, 503).await;
     let before = oracle.executions().len();
-    let refused = agent.call("oracle__write", json!({})).await;
-    assert_eq!(refused.refusal(), "store_unavailable");
-    assert!(refused.words().contains("did not run"), "{}", refused.words());
+    for _ in 0..3 {
+        let refused = agent.call("oracle__write", json!({})).await;
+        assert_eq!(refused.refusal(), "store_unavailable");
+        assert!(refused.words().contains("did not run"), "{}", refused.words());
+    }
     assert_eq!(oracle.executions().len(), before);
     assert!(agent.call("oracle__read", json!({})).await.is_done());
     assert_eq!(oracle.executions().len(), before + 1);
-    drop(gate);
-    assert!(std::process::Command::new("umount").arg("-l").arg(&data).status().unwrap().success());
+    // Somebody makes space: it goes on without a restart, and what was refused meanwhile is in the ledger too.
+    std::fs::remove_file(data.join("everything-else")).unwrap();
+    readiness(&gate, 200).await;
+    assert!(agent.call("oracle__write", json!({})).await.is_done());
+    let entries = gate.entries(before + 4).await;
+    let refused = entries.iter().filter(|entry| entry["aborted_reason"] == "store_unavailable").count();
+    assert_eq!(refused, 3);
+    let verified = gate.setup.run(&["ledger", "verify", "--data", data.to_str().unwrap()]).await;
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
+// A disk that takes writes and fails to sync them: nobody knows what is on it, so the process ends, with a reason.
+#[tokio::test]
+async fn g4_a_failed_sync_ends_the_process() {
+    let oracle = oracle().await;
+    let setup = setup(&oracle);
+    let (below, data) = (setup.directory().join("below"), setup.directory().join("data"));
+    let mut mounts = Mounts::default();
+    if !mounts.add(&["-t", "tmpfs", "-o", "size=24m", "tmpfs"], &below) {
+        return;
+    }
+    // A sparse disk image that the file system below has no space for.
+    let image = below.join("image");
+    std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let made = ran(Command::new("mkfs.ext4").args(["-q", "-E", "lazy_itable_init=0"]).arg(&image));
+    if !made || !mounts.add(&["-o", "loop", image.to_str().unwrap()], &data) {
+        return;
+    }
+    let mut gate = setup.start().await;
+    let agent = gate.agent();
+    assert!(agent.call("oracle__write", json!({})).await.is_done());
+    std::fs::write(below.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
+    // The ledger grows into places of the disk that nothing stands behind. Calls are answered, or the process is gone.
+    let message = modern("tools/call", json!({ "name": "oracle__write", "arguments": {} }));
+    let request = agent.request(&agent.mirrored(&message), message.to_string().as_bytes());
+    until("the process ends", || async { agent.bytes(request.clone()).await.is_none().then_some(()) }).await;
+    let status = gate.wait().await;
+    assert_eq!(status.code(), Some(1));
+    assert!(gate.log().contains("the journal can't be written any more"), "{}", gate.log());
 }

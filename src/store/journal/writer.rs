@@ -14,6 +14,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// When this part of what is reserved ahead is used, more is reserved.
+const STEP: u64 = 8;
+
 /// The writer.
 pub(super) struct Writer {
     place: Place,
@@ -168,7 +171,7 @@ impl Writer {
     /// Keeps space reserved beyond `end`: when no more can be had, the outcomes of calls in flight have to fit into that.
     fn keep_ahead(&mut self, end: u64) -> Result<(), Stop> {
         let ahead = self.options.reserve_bytes;
-        if ahead == 0 || self.space != Space::Ample || end + ahead / 2 <= self.reserved {
+        if ahead == 0 || self.space != Space::Ample || end + ahead - ahead / STEP <= self.reserved {
             return Ok(());
         }
         match self.medium.reserve(end + ahead).map_err(Stop::from) {
