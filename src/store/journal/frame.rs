@@ -37,8 +37,6 @@ pub(super) const MAX_PAYLOAD: usize = 4 << 20;
 pub(super) const CALL: u8 = 1;
 /// A record that holds an event in the words of who appended it.
 pub(super) const EVENT: u8 = 2;
-/// A record that says something went out, in the words of who appended it; nobody waits for its sync.
-pub(super) const MARK: u8 = 3;
 
 /// Part of `bytes` as an array; zeros where they end too early.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

@@ -2,12 +2,12 @@
 //! is freed by another thread than the one that took it, and the queue knows its size in bytes.
 
 use super::error::Error;
-use super::frame::{CALL, EVENT, MARK, RECORD};
+use super::frame::{CALL, EVENT, RECORD};
 use crate::model::entry::Entry;
 
 mod shorten;
 
-/// Bytes of the largest event or mark.
+/// Bytes of the largest event.
 pub const MAX_EVENT: usize = 64 << 10;
 /// Bytes of the largest group of items that are queued together.
 pub const MAX_GROUP: usize = 1 << 20;
@@ -18,8 +18,6 @@ pub enum Item {
     /// Something that happened, in the words of whoever appends it; at most [`MAX_EVENT`] bytes. The journal does not
     /// look into it.
     Event(Vec<u8>),
-    /// That something is about to go out; as an event, but its writing is waited for, not its sync.
-    Mark(Vec<u8>),
     /// An entry of the ledger. What is too long in it is cut.
     Entry(Box<Entry>),
 }
@@ -43,11 +41,10 @@ impl Group {
         let mut group = Self::default();
         for item in items {
             match item {
-                Item::Event(words) | Item::Mark(words) if words.len() > MAX_EVENT => {
+                Item::Event(words) if words.len() > MAX_EVENT => {
                     return Err(Error::TooLarge { bytes: words.len(), limit: MAX_EVENT });
                 }
                 Item::Event(words) => group.push(EVENT, |out| out.extend_from_slice(words)),
-                Item::Mark(words) => group.push(MARK, |out| out.extend_from_slice(words)),
                 Item::Entry(entry) => group.push(CALL, |out| shorten::write(entry, out)),
             }
         }

@@ -41,10 +41,6 @@ pub(super) struct Inside {
     pub(super) space: Space,
     /// The last record that was queued.
     last: u64,
-    /// The last record that is written.
-    pub(super) written: u64,
-    /// Somebody waits for this record to be written.
-    hurried: u64,
     /// Somebody waits for the sync of this record.
     wanted: u64,
     waiters: Vec<Waiter>,
@@ -84,8 +80,6 @@ impl Queue {
             gathered: 0,
             bytes: 0,
             last: head.seq,
-            written: head.seq,
-            hurried: 0,
             wanted: 0,
             waiters: Vec::new(),
             next_waiter: 0,
@@ -192,11 +186,7 @@ impl Queue {
             inside.next_waiter += u64::from(number == inside.next_waiter);
             inside.waiters.push(Waiter { id: number, until, waker: waker.clone() });
         }
-        let wake = match until {
-            Until::Durable(seq) => inside.want(seq),
-            Until::Written(seq) => inside.hurry(seq),
-            Until::Ended | Until::Failed | Until::Writing => false,
-        };
+        let wake = if let Until::Durable(seq) = until { inside.want(seq) } else { false };
         drop(inside);
         if wake {
             self.wake.notify_one();
@@ -217,7 +207,7 @@ impl Queue {
         let mut until = None;
         loop {
             let stuck = matches!(inside.space, Space::Gone(_));
-            let hurried = inside.hurried > inside.written || inside.wanted > inside.health.head.seq;
+            let hurried = inside.wanted > inside.health.head.seq;
             if inside.closing || !stuck && (hurried || inside.gathered >= self.pressing()) {
                 break;
             }
@@ -255,15 +245,11 @@ impl Queue {
         }
     }
 
-    /// A batch of so many `bytes`, up to record `seq`, is written. Whoever waited for that is told.
-    pub(super) fn wrote(&self, seq: u64, bytes: u64) {
+    /// A batch of so many `bytes` is written.
+    pub(super) fn wrote(&self, bytes: u64) {
         let mut inside = self.inside.lock();
-        inside.written = seq;
         inside.health.bytes += bytes;
         inside.health.batches += 1;
-        let answered = if inside.hurried > 0 { inside.answered() } else { Vec::new() };
-        drop(inside);
-        answered.into_iter().for_each(Waker::wake);
     }
 
     /// Everything up to `head` is synced; `took` is how long that took. Whoever waited for it is told, after the lock is
@@ -349,12 +335,6 @@ impl Inside {
     fn want(&mut self, seq: u64) -> bool {
         self.wanted = self.wanted.max(seq.min(self.last));
         self.wanted > self.health.head.seq
-    }
-
-    /// Somebody waits for record `seq` to be written; as `want`.
-    fn hurry(&mut self, seq: u64) -> bool {
-        self.hurried = self.hurried.max(seq.min(self.last));
-        self.hurried > self.written
     }
 
     /// Those whose wait is over.

@@ -16,7 +16,7 @@ const LIMITS: Limits = Limits { bytes: frame::MAX_PAYLOAD, ..FROM_SERVER };
 pub struct Record {
     /// Its number, from 1.
     pub seq: u64,
-    /// What it holds: 1 an entry, 2 an event, 3 a mark. Kinds a newer toolgate writes are read past.
+    /// What it holds: 1 an entry, 2 an event. Kinds a newer toolgate writes are read past.
     pub kind: u8,
     /// Its bytes.
     pub bytes: Bytes,
@@ -40,11 +40,6 @@ impl Record {
     /// The event, as it was appended; none when the record is of another kind.
     pub fn event(&self) -> Option<&Bytes> {
         (self.kind == frame::EVENT).then_some(&self.bytes)
-    }
-
-    /// The mark, as it was appended; none when the record is of another kind.
-    pub fn mark(&self) -> Option<&Bytes> {
-        (self.kind == frame::MARK).then_some(&self.bytes)
     }
 
     fn unreadable(&self, why: &str) -> Error {

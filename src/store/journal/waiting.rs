@@ -12,8 +12,6 @@ use std::task::{Context, Poll, Waker};
 pub(super) enum Until {
     /// This record is synced.
     Durable(u64),
-    /// This record is written: in the page cache, where it outlives the process, but not the machine.
-    Written(u64),
     /// The journal is closed, in good order or not.
     Ended,
     /// The journal cannot be written any more.
@@ -28,7 +26,6 @@ impl Until {
         let head = inside.health.head;
         let over = match self {
             Self::Durable(seq) => head.seq >= seq,
-            Self::Written(seq) => inside.written >= seq,
             Self::Ended => matches!(inside.ended, Some(Error::Closed)),
             Self::Writing => inside.ended.is_none() && inside.space == Space::Ample,
             Self::Failed => false,
@@ -37,7 +34,7 @@ impl Until {
             _ if over => Some(Ok(head)),
             (Some(Error::Closed), _, Self::Failed) => None,
             (Some(error), _, _) => Some(Err(error.clone())),
-            (None, Space::Gone(why), Self::Durable(_) | Self::Written(_)) => Some(Err(Error::NoSpace(why.clone()))),
+            (None, Space::Gone(why), Self::Durable(_)) => Some(Err(Error::NoSpace(why.clone()))),
             (None, _, _) => None,
         }
     }
@@ -112,12 +109,6 @@ impl Ticket {
     pub async fn durable(mut self) -> Result<Head, Error> {
         self.awaited = true;
         Waiting::new(&self.queue, Until::Durable(self.seq)).await
-    }
-
-    /// Waits until it is written, synced or not: it outlives the process from then on, but not the machine.
-    pub async fn written(mut self) -> Result<(), Error> {
-        self.awaited = true;
-        Waiting::new(&self.queue, Until::Written(self.seq)).await.map(drop)
     }
 }
 

@@ -153,7 +153,7 @@ impl Writer {
         self.head = head;
         self.unsynced += bytes;
         self.due.get_or_insert_with(|| Clock.steady() + self.options.sync_every);
-        queue.wrote(head.seq, bytes);
+        queue.wrote(bytes);
         Ok(())
     }
 

@@ -79,20 +79,6 @@ async fn nobody_need_wait() {
     assert_eq!(read(temp.path()).unwrap().len(), 3);
 }
 
-// SEMANTICS §4: a mark is in the file before its caller goes on, and no sync is made for it.
-#[tokio::test]
-async fn a_mark_is_written_and_not_synced() {
-    let temp = tempfile::tempdir().unwrap();
-    let never = Duration::from_hours(1);
-    let journal = Journal::open(temp.path(), Options { gather: never, sync_every: never, ..small() }).unwrap();
-    for n in 1..=3 {
-        journal.append(vec![Item::Mark(vec![n])]).unwrap().written().await.unwrap();
-        let records = read(temp.path()).unwrap();
-        assert_eq!(records.last().unwrap().mark().unwrap().as_ref(), [n]);
-    }
-    assert_eq!((journal.health().syncs, journal.durable_seq()), (0, 0));
-}
-
 // Decided under one lock, written in that order, though many threads decide.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_order_of_queueing_is_the_order_on_disk() {
