@@ -76,12 +76,11 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
     let standing = claim::standing(view.claim.as_ref(), &intent.fingerprint, intent.round, now);
     let Standing::Open { attempt, round } = standing else { return Err(Refused::Taken(standing)) };
     // A later round of one call has paid already.
-    let cost = match view.claim.as_ref().filter(|_| round > 0) {
-        Some(claim) => claim.reserved,
-        None => {
-            intent.limits.admit(view.task.as_ref(), &intent.price, now).map_err(Refused::Budget)?;
-            intent.price.cost
-        }
+    let cost = if let Some(claim) = view.claim.as_ref().filter(|_| round > 0) {
+        claim.reserved
+    } else {
+        intent.limits.admit(view.task.as_ref(), &intent.price, now).map_err(Refused::Budget)?;
+        intent.price.cost
     };
     fence::admit(view.session.as_ref(), intent.fence)?;
     Ok(Intended {
