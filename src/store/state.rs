@@ -53,7 +53,7 @@ pub enum Refused {
         /// The token that is valid.
         current: u64,
     },
-    /// A settlement for a claim that is settled, or that does not exist.
+    /// A settlement for a claim that does not exist or is settled, or by evidence that says nothing about it.
     Settled,
 }
 
@@ -103,7 +103,7 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
 
 fn settled(settle: &Settle, view: &View, now: Millis) -> Result<Settled, Refused> {
     let claim = view.claim.as_ref().filter(|claim| claim.action == settle.action).ok_or(Refused::Settled)?;
-    if !claim.phase.may_become(&settle.phase) {
+    if !claim.phase.may_become(&settle.phase, &settle.evidence) {
         return Err(Refused::Settled);
     }
     let charge = match &settle.phase {

@@ -2,7 +2,7 @@
 
 use super::Millis;
 use super::digest::Digest;
-use super::event::{Intended, Settled};
+use super::event::{Evidence, Intended, Settled};
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -167,13 +167,23 @@ impl Phase {
         }
     }
 
-    /// The arrows of SEMANTICS §3. An unknown outcome ends by evidence or by an operator, never by being unknown again.
-    pub fn may_become(&self, next: &Self) -> bool {
-        match (self, next) {
-            (Self::Dispatching, Self::Abandoned | Self::Dispatching) => false,
-            (Self::Dispatching, _) => true,
-            (Self::Unknown { .. } | Self::AwaitingInput { .. }, next) => next.is_final(),
-            (Self::Completed(_) | Self::Failed { .. } | Self::NotSent | Self::Abandoned, _) => false,
+    /// The arrows of SEMANTICS §3, and who may take them: a call in flight ends by its exchange or its process's end, and
+    /// nobody else says that it did not run while it still may. An unknown outcome ends by evidence or by an operator,
+    /// never by being unknown again.
+    pub fn may_become(&self, next: &Self, evidence: &Evidence) -> bool {
+        let is_answer = matches!(next, Self::AwaitingInput { .. } | Self::Completed(_) | Self::Failed { .. });
+        match (self, evidence) {
+            (Self::Dispatching, Evidence::Exchange | Evidence::Late) => {
+                is_answer || matches!(next, Self::NotSent | Self::Unknown { .. })
+            }
+            (Self::Dispatching, Evidence::Restart) => matches!(next, Self::NotSent | Self::Unknown { .. }),
+            (Self::Unknown { .. }, Evidence::Exchange | Evidence::Late | Evidence::UpstreamKey) => {
+                is_answer || matches!(next, Self::NotSent)
+            }
+            (Self::Unknown { .. }, Evidence::Probe) => matches!(next, Self::Completed(_) | Self::NotSent),
+            (Self::Unknown { .. } | Self::AwaitingInput { .. }, Evidence::Operator { .. }) => next.is_final(),
+            (Self::Dispatching | Self::Unknown { .. } | Self::AwaitingInput { .. }, _)
+            | (Self::Completed(_) | Self::Failed { .. } | Self::NotSent | Self::Abandoned, _) => false,
         }
     }
 }
