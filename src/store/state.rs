@@ -73,7 +73,7 @@ pub fn decide(command: &Command, view: &View, now: Millis) -> Result<Event, Refu
 
 /// Step 12: everything that the steps before found is found again, in their order, in one transaction.
 fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused> {
-    let standing = claim::standing(view.claim.as_ref(), &intent.fingerprint, intent.round, now);
+    let standing = claim::standing(view.claim.as_ref(), &intent.fingerprint, intent.round.as_ref(), now);
     let Standing::Open { attempt, round } = standing else { return Err(Refused::Taken(standing)) };
     // A later round of one call has paid already.
     let cost = if let Some(claim) = view.claim.as_ref().filter(|_| round > 0) {
@@ -89,6 +89,7 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
         action: intent.action,
         attempt,
         round,
+        brought: intent.round,
         at: now,
         ttl: intent.ttl,
         keep: intent.keep,
@@ -153,12 +154,12 @@ fn spent(spend: &Spend, now: Millis) -> Spent {
 pub fn apply(event: &Event, view: &mut View) {
     match event {
         Event::Intended(intended) => {
-            let task = view.task.get_or_insert_with(|| Task::new(intended.at));
             if intended.round == 0 {
+                let task = view.task.get_or_insert_with(|| Task::new(intended.at));
                 task.reserve(&intended.entry.tool, intended.cost, intended.rate, intended.at);
             }
             view.session = Some(Session::holding(view.session.as_ref(), intended.fence, intended.at));
-            view.claim = Some(Claim::begun(intended));
+            view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
         }
         Event::Settled(settled) => {
             let Some(claim) = view.claim.as_mut().filter(|claim| claim.action == settled.action) else { return };

@@ -16,6 +16,9 @@ pub struct Claim {
     pub fingerprint: Digest,
     /// 1 for the first arrival; one more for each that followed a proof that nothing ran.
     pub attempt: u32,
+    /// SHA-256 of the input that the call brought which holds it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub brought: Option<Digest>,
     /// How far it got.
     pub phase: Phase,
     /// When its intent was decided.
@@ -188,8 +191,8 @@ impl Phase {
     }
 }
 
-/// How the key of `claim` stands for a call with `fingerprint`; `round`: does the call answer what a server asked?
-pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: bool, now: Millis) -> Standing {
+/// How the key of `claim` stands for a call with `fingerprint`; `round`: SHA-256 of what it answers a server that asked.
+pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: Option<&Digest>, now: Millis) -> Standing {
     let Some(claim) = claim else { return Standing::Open { attempt: 1, round: 0 } };
     let again = Standing::Open { attempt: claim.attempt + 1, round: 0 };
     if claim.is_released() {
@@ -205,7 +208,9 @@ pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: bool, now: M
     }
     match &claim.phase {
         Phase::Dispatching => Standing::InFlight(claim.action),
-        Phase::AwaitingInput { round: asked, .. } if round => Standing::Open { attempt: claim.attempt, round: *asked },
+        Phase::AwaitingInput { round: asked, .. } if round.is_some() && round != claim.brought.as_ref() => {
+            Standing::Open { attempt: claim.attempt, round: *asked }
+        }
         Phase::AwaitingInput { asked, .. } => Standing::Asked(asked.clone()),
         Phase::Completed(stored) | Phase::Failed { answer: Some(stored), .. } => Standing::Ended(stored.clone()),
         Phase::Unknown { .. } | Phase::Abandoned => Standing::Unknown(claim.action),
@@ -225,21 +230,24 @@ pub enum Age {
 }
 
 impl Claim {
-    /// The claim that an intent makes.
-    pub(super) fn begun(intended: &Intended) -> Self {
+    /// The claim that an intent makes of what was `before`. A later round goes on with what the first one reserved.
+    pub(super) fn begun(intended: &Intended, before: Option<&Self>) -> Self {
+        let paid = before.filter(|_| intended.round > 0).map(|before| (before.task, before.reserved));
+        let (task, reserved) = paid.unwrap_or((intended.task, intended.cost));
         Self {
             action: intended.action,
             fingerprint: intended.fingerprint,
             attempt: intended.attempt,
+            brought: intended.brought,
             phase: Phase::Dispatching,
             began: intended.at,
             changed: intended.at,
             ttl: intended.ttl,
             keep: intended.keep,
-            task: intended.task,
+            task,
             session: intended.session,
             fence: intended.fence,
-            reserved: intended.cost,
+            reserved,
             tool: ToolName::new(&intended.entry.tool),
             agent: intended.entry.user_id.clone(),
         }

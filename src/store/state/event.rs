@@ -47,6 +47,9 @@ pub struct Intended {
     pub attempt: u32,
     /// Which round of input it brings; 0 for none.
     pub round: u32,
+    /// SHA-256 of the input it brings.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub brought: Option<Digest>,
     /// When.
     pub at: Millis,
     /// Milliseconds it is replayed after its end.
