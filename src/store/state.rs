@@ -50,7 +50,7 @@ pub enum Refused {
     Budget(Exceeded),
     /// Step 11: somebody with a newer token has been here.
     Fenced {
-        /// The token that is valid.
+        /// The newest token that was used.
         current: u64,
     },
     /// A settlement for a claim that does not exist or is settled, or by evidence that says nothing about it.

@@ -62,7 +62,7 @@ pub enum Phase {
     Failed {
         /// How it said so, when it said it as an answer.
         answer: Option<Stored>,
-        /// May the same key claim again?
+        /// May the same key claim again? It may in any case when there is no answer to give.
         again: bool,
     },
     /// No byte left: the same key may claim again.
@@ -213,8 +213,8 @@ pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: Option<&Dige
         }
         Phase::AwaitingInput { asked, .. } => Standing::Asked(asked.clone()),
         Phase::Completed(stored) | Phase::Failed { answer: Some(stored), .. } => Standing::Ended(stored.clone()),
-        Phase::Unknown { .. } | Phase::Abandoned => Standing::Unknown(claim.action),
         Phase::NotSent | Phase::Failed { answer: None, .. } => again,
+        Phase::Unknown { .. } | Phase::Abandoned => Standing::Unknown(claim.action),
     }
 }
 
@@ -258,9 +258,9 @@ impl Claim {
         self.changed = settled.at;
     }
 
-    /// Whether its key may claim again: proof that nothing ran.
+    /// Whether its key may claim again: proof that nothing ran, and no answer to be given instead.
     pub fn is_released(&self) -> bool {
-        matches!(self.phase, Phase::NotSent | Phase::Failed { again: true, .. })
+        matches!(self.phase, Phase::NotSent | Phase::Failed { again: true, .. } | Phase::Failed { answer: None, .. })
     }
 
     /// How old it is at `now`. The time to live counts from the end; what has not ended never ages.

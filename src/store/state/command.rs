@@ -19,7 +19,7 @@ pub enum Command {
     Reserve(Reserve),
     /// What became of a call without a claim.
     Spend(Spend),
-    /// A session begins anew: every token before `token` is stale.
+    /// A session begins anew: `token` and every token before it are stale.
     Fence {
         /// The session.
         session: Digest,

@@ -27,7 +27,7 @@ pub enum Event {
     Fenced {
         /// The session.
         session: Digest,
-        /// The oldest token that is valid.
+        /// The newest token that is stale.
         token: u64,
         /// When.
         at: Millis,
