@@ -50,10 +50,10 @@ pub enum Refused {
     Budget(Exceeded),
     /// Step 11: somebody with a newer token has been here.
     Fenced {
-        /// The token that is valid.
+        /// The newest token that was used.
         current: u64,
     },
-    /// A settlement for a claim that is settled, or that does not exist.
+    /// A settlement for a claim that does not exist or is settled, or by evidence that says nothing about it.
     Settled,
 }
 
@@ -73,15 +73,14 @@ pub fn decide(command: &Command, view: &View, now: Millis) -> Result<Event, Refu
 
 /// Step 12: everything that the steps before found is found again, in their order, in one transaction.
 fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused> {
-    let standing = claim::standing(view.claim.as_ref(), &intent.fingerprint, intent.round, now);
+    let standing = claim::standing(view.claim.as_ref(), &intent.fingerprint, intent.round.as_ref(), now);
     let Standing::Open { attempt, round } = standing else { return Err(Refused::Taken(standing)) };
     // A later round of one call has paid already.
-    let cost = match view.claim.as_ref().filter(|_| round > 0) {
-        Some(claim) => claim.reserved,
-        None => {
-            intent.limits.admit(view.task.as_ref(), &intent.price, now).map_err(Refused::Budget)?;
-            intent.price.cost
-        }
+    let cost = if let Some(claim) = view.claim.as_ref().filter(|_| round > 0) {
+        claim.reserved
+    } else {
+        intent.limits.admit(view.task.as_ref(), &intent.price, now).map_err(Refused::Budget)?;
+        intent.price.cost
     };
     fence::admit(view.session.as_ref(), intent.fence)?;
     Ok(Intended {
@@ -90,6 +89,7 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
         action: intent.action,
         attempt,
         round,
+        brought: intent.round,
         at: now,
         ttl: intent.ttl,
         keep: intent.keep,
@@ -104,7 +104,7 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
 
 fn settled(settle: &Settle, view: &View, now: Millis) -> Result<Settled, Refused> {
     let claim = view.claim.as_ref().filter(|claim| claim.action == settle.action).ok_or(Refused::Settled)?;
-    if !claim.phase.may_become(&settle.phase) {
+    if !claim.phase.may_become(&settle.phase, &settle.evidence) {
         return Err(Refused::Settled);
     }
     let charge = match &settle.phase {
@@ -154,12 +154,12 @@ fn spent(spend: &Spend, now: Millis) -> Spent {
 pub fn apply(event: &Event, view: &mut View) {
     match event {
         Event::Intended(intended) => {
-            let task = view.task.get_or_insert_with(|| Task::new(intended.at));
             if intended.round == 0 {
+                let task = view.task.get_or_insert_with(|| Task::new(intended.at));
                 task.reserve(&intended.entry.tool, intended.cost, intended.rate, intended.at);
             }
             view.session = Some(Session::holding(view.session.as_ref(), intended.fence, intended.at));
-            view.claim = Some(Claim::begun(intended));
+            view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
         }
         Event::Settled(settled) => {
             let Some(claim) = view.claim.as_mut().filter(|claim| claim.action == settled.action) else { return };

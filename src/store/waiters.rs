@@ -10,21 +10,24 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(super) struct Waiters(Mutex<HashMap<Digest, Arc<Notify>>>);
 
+/// One who waits. Leaves when it is dropped, too: an agent may hang up.
+struct Waiter<'a> {
+    waiters: &'a Waiters,
+    key: Digest,
+    notify: Arc<Notify>,
+}
+
 impl Waiters {
     /// Waits until [`Waiters::wake`] is called for `key`, unless `is_over` already, which is asked once it can no longer
     /// be missed.
     pub(super) async fn wait(&self, key: Digest, is_over: impl FnOnce() -> bool) {
         let notify = self.0.lock().entry(key).or_default().clone();
-        let woken = notify.notified();
+        let waiter = Waiter { waiters: self, key, notify };
+        let woken = waiter.notify.notified();
         tokio::pin!(woken);
         woken.as_mut().enable();
         if !is_over() {
             woken.await;
-        }
-        let mut waiting = self.0.lock();
-        // Two: the map's and ours.
-        if Arc::strong_count(&notify) <= 2 && waiting.get(&key).is_some_and(|other| Arc::ptr_eq(other, &notify)) {
-            waiting.remove(&key);
         }
     }
 
@@ -33,5 +36,39 @@ impl Waiters {
         if let Some(notify) = self.0.lock().get(key) {
             notify.notify_waiters();
         }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.waiters.0.lock();
+        // Two: the map's and ours.
+        if Arc::strong_count(&self.notify) <= 2 {
+            waiting.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    #[tokio::test]
+    async fn who_has_gone_leaves_nothing_behind() {
+        let waiters = Waiters::default();
+        let key = Digest::of(b"key");
+        let mut first = Box::pin(waiters.wait(key, || false));
+        let mut second = Box::pin(waiters.wait(key, || false));
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        drop(first);
+        assert_eq!(waiters.0.lock().len(), 1, "the other one still waits");
+        waiters.wake(&key);
+        assert!(second.now_or_never().is_some());
+        assert!(waiters.0.lock().is_empty());
+        assert_eq!(Box::pin(waiters.wait(key, || false)).now_or_never(), None);
+        assert!(waiters.0.lock().is_empty(), "it hung up before anything happened");
+        waiters.wait(key, || true).await;
+        assert!(waiters.0.lock().is_empty());
     }
 }

@@ -94,7 +94,7 @@ pub struct Seen {
     pub refused: bool,
 }
 
-/// The parts of a budget.
+/// The parts of a budget, in the order in which they are asked (SEMANTICS §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {
@@ -102,14 +102,14 @@ pub enum Dimension {
     Steps,
     /// `max_tool_calls`.
     ToolCalls,
+    /// `max_calls_per_task`.
+    CallsPerTool,
     /// `max_cost`.
     Cost,
     /// `max_duration`.
     Duration,
     /// `max_failures`.
     Failures,
-    /// `max_calls_per_task`.
-    CallsPerTool,
     /// `rate`.
     Rate,
 }
@@ -157,9 +157,9 @@ impl Limits {
         let remaining = self.remaining(task, &price.tool, now);
         let short = |left: Option<u64>, need: u64| left.is_some_and(|left| left < need);
         let exceeded = [
-            (Dimension::CallsPerTool, short(remaining.calls_per_tool, 1)),
-            (Dimension::ToolCalls, short(remaining.tool_calls, 1)),
             (Dimension::Steps, short(remaining.steps, 1)),
+            (Dimension::ToolCalls, short(remaining.tool_calls, 1)),
+            (Dimension::CallsPerTool, short(remaining.calls_per_tool, 1)),
             (Dimension::Cost, short(remaining.cost, price.cost)),
             (Dimension::Duration, short(remaining.duration, 1)),
             (Dimension::Failures, short(remaining.failures, 1)),
@@ -199,7 +199,7 @@ impl Limits {
 
 impl Rate {
     fn step(self) -> u64 {
-        (self.per / self.calls.max(1)).max(1)
+        self.per.div_ceil(self.calls.max(1)).max(1)
     }
 
     /// Milliseconds until a call fits, when the next would be due at `due`.

@@ -2,7 +2,7 @@
 
 use super::Millis;
 use super::digest::Digest;
-use super::event::{Intended, Settled};
+use super::event::{Evidence, Intended, Settled};
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,9 @@ pub struct Claim {
     pub fingerprint: Digest,
     /// 1 for the first arrival; one more for each that followed a proof that nothing ran.
     pub attempt: u32,
+    /// SHA-256 of the input that the call brought which holds it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub brought: Option<Digest>,
     /// How far it got.
     pub phase: Phase,
     /// When its intent was decided.
@@ -59,7 +62,7 @@ pub enum Phase {
     Failed {
         /// How it said so, when it said it as an answer.
         answer: Option<Stored>,
-        /// May the same key claim again?
+        /// May the same key claim again? It may in any case when there is no answer to give.
         again: bool,
     },
     /// No byte left: the same key may claim again.
@@ -167,19 +170,29 @@ impl Phase {
         }
     }
 
-    /// The arrows of SEMANTICS §3. An unknown outcome ends by evidence or by an operator, never by being unknown again.
-    pub fn may_become(&self, next: &Self) -> bool {
-        match (self, next) {
-            (Self::Dispatching, Self::Abandoned | Self::Dispatching) => false,
-            (Self::Dispatching, _) => true,
-            (Self::Unknown { .. } | Self::AwaitingInput { .. }, next) => next.is_final(),
-            (Self::Completed(_) | Self::Failed { .. } | Self::NotSent | Self::Abandoned, _) => false,
+    /// The arrows of SEMANTICS §3, and who may take them: a call in flight ends by its exchange or its process's end, and
+    /// nobody else says that it did not run while it still may. An unknown outcome ends by evidence or by an operator,
+    /// never by being unknown again.
+    pub fn may_become(&self, next: &Self, evidence: &Evidence) -> bool {
+        let is_answer = matches!(next, Self::AwaitingInput { .. } | Self::Completed(_) | Self::Failed { .. });
+        match (self, evidence) {
+            (Self::Dispatching, Evidence::Exchange | Evidence::Late) => {
+                is_answer || matches!(next, Self::NotSent | Self::Unknown { .. })
+            }
+            (Self::Dispatching, Evidence::Restart) => matches!(next, Self::NotSent | Self::Unknown { .. }),
+            (Self::Unknown { .. }, Evidence::Exchange | Evidence::Late | Evidence::UpstreamKey) => {
+                is_answer || matches!(next, Self::NotSent)
+            }
+            (Self::Unknown { .. }, Evidence::Probe) => matches!(next, Self::Completed(_) | Self::NotSent),
+            (Self::Unknown { .. } | Self::AwaitingInput { .. }, Evidence::Operator { .. }) => next.is_final(),
+            (Self::Dispatching | Self::Unknown { .. } | Self::AwaitingInput { .. }, _)
+            | (Self::Completed(_) | Self::Failed { .. } | Self::NotSent | Self::Abandoned, _) => false,
         }
     }
 }
 
-/// How the key of `claim` stands for a call with `fingerprint`; `round`: does the call answer what a server asked?
-pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: bool, now: Millis) -> Standing {
+/// How the key of `claim` stands for a call with `fingerprint`; `round`: SHA-256 of what it answers a server that asked.
+pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: Option<&Digest>, now: Millis) -> Standing {
     let Some(claim) = claim else { return Standing::Open { attempt: 1, round: 0 } };
     let again = Standing::Open { attempt: claim.attempt + 1, round: 0 };
     if claim.is_released() {
@@ -195,11 +208,13 @@ pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: bool, now: M
     }
     match &claim.phase {
         Phase::Dispatching => Standing::InFlight(claim.action),
-        Phase::AwaitingInput { round: asked, .. } if round => Standing::Open { attempt: claim.attempt, round: *asked },
+        Phase::AwaitingInput { round: asked, .. } if round.is_some() && round != claim.brought.as_ref() => {
+            Standing::Open { attempt: claim.attempt, round: *asked }
+        }
         Phase::AwaitingInput { asked, .. } => Standing::Asked(asked.clone()),
         Phase::Completed(stored) | Phase::Failed { answer: Some(stored), .. } => Standing::Ended(stored.clone()),
-        Phase::Unknown { .. } | Phase::Abandoned => Standing::Unknown(claim.action),
         Phase::NotSent | Phase::Failed { answer: None, .. } => again,
+        Phase::Unknown { .. } | Phase::Abandoned => Standing::Unknown(claim.action),
     }
 }
 
@@ -215,21 +230,24 @@ pub enum Age {
 }
 
 impl Claim {
-    /// The claim that an intent makes.
-    pub(super) fn begun(intended: &Intended) -> Self {
+    /// The claim that an intent makes of what was `before`. A later round goes on with what the first one reserved.
+    pub(super) fn begun(intended: &Intended, before: Option<&Self>) -> Self {
+        let paid = before.filter(|_| intended.round > 0).map(|before| (before.task, before.reserved));
+        let (task, reserved) = paid.unwrap_or((intended.task, intended.cost));
         Self {
             action: intended.action,
             fingerprint: intended.fingerprint,
             attempt: intended.attempt,
+            brought: intended.brought,
             phase: Phase::Dispatching,
             began: intended.at,
             changed: intended.at,
             ttl: intended.ttl,
             keep: intended.keep,
-            task: intended.task,
+            task,
             session: intended.session,
             fence: intended.fence,
-            reserved: intended.cost,
+            reserved,
             tool: ToolName::new(&intended.entry.tool),
             agent: intended.entry.user_id.clone(),
         }
@@ -240,9 +258,9 @@ impl Claim {
         self.changed = settled.at;
     }
 
-    /// Whether its key may claim again: proof that nothing ran.
+    /// Whether its key may claim again: proof that nothing ran, and no answer to be given instead.
     pub fn is_released(&self) -> bool {
-        matches!(self.phase, Phase::NotSent | Phase::Failed { again: true, .. })
+        matches!(self.phase, Phase::NotSent | Phase::Failed { again: true, .. } | Phase::Failed { answer: None, .. })
     }
 
     /// How old it is at `now`. The time to live counts from the end; what has not ended never ages.

@@ -19,7 +19,7 @@ pub enum Command {
     Reserve(Reserve),
     /// What became of a call without a claim.
     Spend(Spend),
-    /// A session begins anew: every token before `token` is stale.
+    /// A session begins anew: `token` and every token before it are stale.
     Fence {
         /// The session.
         session: Digest,
@@ -37,8 +37,9 @@ pub struct Intent {
     pub fingerprint: Digest,
     /// The call.
     pub action: ActionId,
-    /// Does it bring what a server asked for?
-    pub round: bool,
+    /// SHA-256 of what a server asked for, when the call brings that. Each round is sent once: the same answers again get
+    /// what they got.
+    pub round: Option<Digest>,
     /// For how many milliseconds after its end it is replayed.
     pub ttl: u64,
     /// For how many milliseconds after that its key stays used.

@@ -36,8 +36,7 @@ impl Digest {
 
     /// The first eight bytes as a number: enough to tell a task's recent calls apart.
     pub fn short(&self) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = self.0;
-        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+        self.0.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
     }
 
     /// Reads 64 hex digits.

@@ -4,9 +4,11 @@ use super::budget::Seen;
 use super::claim::Phase;
 use super::digest::Digest;
 use super::{Millis, Place};
+use crate::mcp::json::{FROM_SERVER, Text};
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened.
@@ -25,7 +27,7 @@ pub enum Event {
     Fenced {
         /// The session.
         session: Digest,
-        /// The oldest token that is valid.
+        /// The newest token that is stale.
         token: u64,
         /// When.
         at: Millis,
@@ -45,6 +47,9 @@ pub struct Intended {
     pub attempt: u32,
     /// Which round of input it brings; 0 for none.
     pub round: u32,
+    /// SHA-256 of the input it brings.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub brought: Option<Digest>,
     /// When.
     pub at: Millis,
     /// Milliseconds it is replayed after its end.
@@ -190,7 +195,7 @@ impl Event {
     pub fn encode(&self) -> serde_json::Result<Vec<u8>> {
         let body = match self {
             Self::Settled(settled) => settled.phase.stored().map(|stored| &*stored.body),
-            _ => None,
+            Self::Intended(_) | Self::Reserved(_) | Self::Spent(_) | Self::Fenced { .. } => None,
         };
         encode(self, body.unwrap_or_default())
     }
@@ -214,11 +219,11 @@ pub fn encode(head: &impl Serialize, body: &[u8]) -> serde_json::Result<Vec<u8>>
     Ok(record)
 }
 
-/// Reads what [`encode`] wrote.
-pub fn decode<'a, T: Deserialize<'a>>(record: &'a Bytes) -> serde_json::Result<(T, Bytes)> {
+/// Reads what [`encode`] wrote. We wrote it, but whoever can write to the file could have written it since.
+pub fn decode<T: DeserializeOwned>(record: &Bytes) -> serde_json::Result<(T, Bytes)> {
     let end = record.iter().position(|byte| *byte == b'\n').unwrap_or(record.len());
-    let head = serde_json::from_slice(&record[..end])?;
-    Ok((head, record.slice((end + 1).min(record.len())..)))
+    let head = Text::read(record.slice(..end), &FROM_SERVER).map_err(serde::de::Error::custom)?;
+    Ok((head.parse()?, record.slice((end + 1).min(record.len())..)))
 }
 
 /// Puts an answer's bytes where they belong.
