@@ -3,6 +3,7 @@
 
 pub mod allowlist;
 pub mod arguments;
+pub mod budget;
 pub mod evidence;
 pub mod idempotency;
 pub mod identity;
