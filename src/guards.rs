@@ -3,9 +3,12 @@
 
 pub mod allowlist;
 pub mod arguments;
+pub mod budget;
 pub mod evidence;
+pub mod idempotency;
 pub mod identity;
 pub mod permission;
+pub mod repetition;
 pub mod rules;
 
 use crate::model::diagnostic::Problems;

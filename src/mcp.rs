@@ -1,6 +1,7 @@
 //! Floor 0: the wire. JSON-RPC and the few MCP shapes toolgate touches; everything else travels as it was read.
 
 pub mod answer;
+pub mod canonical;
 pub mod headers;
 pub mod json;
 pub mod message;

@@ -10,3 +10,4 @@ pub mod refusal;
 pub mod reply;
 pub mod scope;
 pub mod secret;
+pub mod times;

@@ -4,7 +4,7 @@ use super::settings::ServerSettings;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName};
 use crate::model::secret::Secret;
-use jiff::SignedDuration;
+use crate::model::times::between;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +14,8 @@ use url::Url;
 const MAX_SERVERS: usize = 64;
 /// Characters of a server's name at most.
 const MAX_NAME: usize = 32;
+/// Any time.
+const LEAST: Duration = Duration::from_millis(1);
 /// One call's time (SECURITY §8).
 const TIMEOUT: Duration = Duration::from_mins(1);
 const MAX_TIMEOUT: Duration = Duration::from_mins(10);
@@ -79,11 +81,19 @@ pub(super) fn compile(
             let name = ServerName::new(&name);
             // A server that cannot be used is still declared: its contracts are judged all the same.
             let nowhere = || Transport::Child { command: String::new(), args: vec![], env: BTreeMap::new(), cwd: None };
-            let timeout = time("timeout", settings.timeout.as_deref(), (TIMEOUT, MAX_TIMEOUT), problems);
-            let start = ("start_timeout", settings.start_timeout.as_deref());
-            let start_timeout = time(start.0, start.1, (START_TIMEOUT, MAX_START_TIMEOUT), problems);
+            let timeout = between("timeout", settings.timeout.as_deref(), (LEAST, MAX_TIMEOUT), problems);
+            let start = settings.start_timeout.as_deref();
+            let start_timeout = between("start_timeout", start, (LEAST, MAX_START_TIMEOUT), problems);
             let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
-            servers.insert(name.clone(), Server { name, transport, timeout, start_timeout });
+            servers.insert(
+                name.clone(),
+                Server {
+                    name,
+                    transport,
+                    timeout: timeout.unwrap_or(TIMEOUT),
+                    start_timeout: start_timeout.unwrap_or(START_TIMEOUT),
+                },
+            );
         });
     }
     servers
@@ -169,21 +179,4 @@ fn address(text: &str, problems: &mut Problems) -> Option<Url> {
         problems.warning("calls leave this machine unencrypted", "use https");
     }
     Some(url)
-}
-
-fn time(key: &str, text: Option<&str>, (usual, most): (Duration, Duration), problems: &mut Problems) -> Duration {
-    let Some(text) = text else { return usual };
-    let read = text.parse::<SignedDuration>().ok().and_then(|span| Duration::try_from(span).ok());
-    match read {
-        Some(time) if time > Duration::ZERO && time <= most => time,
-        Some(_) => {
-            let hint = format!("between 1ms and {}s", most.as_secs());
-            problems.under(key, |problems| problems.error("is out of bounds", hint));
-            usual
-        }
-        None => {
-            problems.under(key, |problems| problems.error("is no length of time", "write 60s, 10m or 1h30m"));
-            usual
-        }
-    }
 }

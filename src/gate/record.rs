@@ -1,12 +1,11 @@
 //! One ledger entry for every judged call, refused ones too.
 
-mod canonical;
-
 use super::Gate;
 use super::call::Call;
 use super::toolbox::Tool;
 use super::trail::Trail;
 use crate::guards::allowlist::Admitted;
+use crate::mcp::canonical;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::entry::Entry;

@@ -39,3 +39,19 @@ impl Ruled {
         Self(())
     }
 }
+
+/// The task does not go in circles with this call. Left by `repetition`.
+#[must_use]
+#[derive(Debug)]
+pub struct Watched(());
+
+impl Watched {
+    /// Observe mode goes on without proof, and only observe mode can.
+    pub fn observed(mode: Mode) -> Option<Self> {
+        (mode == Mode::Observe).then_some(Self(()))
+    }
+
+    pub(super) fn mint(_: &Ruled) -> Self {
+        Self(())
+    }
+}

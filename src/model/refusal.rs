@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+mod words;
+
 /// May the agent try again?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
@@ -9,6 +11,8 @@ pub enum Retry {
     Never,
     /// The same call may be sent again as it is.
     SameKey,
+    /// Only with a key that was not used before, and only if a second execution is meant.
+    NewKey,
     /// Again after this many milliseconds.
     AfterMs(u64),
 }
@@ -19,6 +23,7 @@ impl Retry {
         match self {
             Self::Never => "never".to_owned(),
             Self::SameKey => "same_key".to_owned(),
+            Self::NewKey => "new_key".to_owned(),
             Self::AfterMs(ms) => format!("after_ms:{ms}"),
         }
     }
@@ -58,10 +63,54 @@ pub enum Refusal {
         /// What the contract says is expected; its author's words.
         expected: String,
     },
+    /// The calls of the task repeat themselves without getting anywhere.
+    LoopDetected {
+        /// How they do, in words.
+        pattern: &'static str,
+    },
+    /// The contract asks for a key, and the call came without one that can be used (004-11).
+    IdempotencyKeyRequired {
+        /// What would have been right.
+        expected: &'static str,
+    },
+    /// The key was used for a call with other arguments (004-24).
+    IdempotencyConflict,
+    /// The same call is running, and did not end while this one waited (004-31).
+    DuplicateInFlight {
+        /// When to ask again, in milliseconds.
+        after_ms: u64,
+    },
+    /// The key was used long ago; what came of it is no longer kept.
+    IdempotencyKeyExpired,
+    /// The tool was called as often in this task as its contract allows (003-27).
+    BudgetCallsExceeded {
+        /// How often that is.
+        most: u64,
+    },
+    /// The task has used up something that it has a limit for (003-40).
+    BudgetExceeded {
+        /// What it has used up: `steps`, `tool_calls`, `cost`, `duration` or `failures`.
+        dimension: &'static str,
+        /// What is left of what else has a limit, in words.
+        left: String,
+        /// Tools that change nothing may still be called.
+        reads_remain: bool,
+    },
+    /// The tool was called as often in a span of time as its contract allows.
+    RateExceeded {
+        /// When there is room again, in milliseconds.
+        after_ms: u64,
+    },
+    /// Another holder of the session has gone on since.
+    Fenced,
+    /// Other calls with side effects of the session have to end first.
+    SessionBusy,
     /// The tool server could not be reached; nothing was sent.
     UpstreamUnavailable,
     /// The call was sent and no answer came.
     OutcomeUnknown,
+    /// The tool has answered, and the answer could not be recorded.
+    ExecutedButNotRecorded,
     /// A call that changes nothing broke off; it is safe to repeat.
     UpstreamFailed,
     /// The agent cancelled the call or went away.
@@ -94,6 +143,48 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ("tenant_mismatch", "the call names another tenant than the caller's", "use the caller's own tenant"),
     ("resource_denied", "the call names a resource outside the caller's reach", "use a resource of the caller's own"),
     (
+        "loop_detected",
+        "the task's calls repeat themselves without getting anywhere",
+        "do something else: other arguments, another tool, or report what is missing",
+    ),
+    (
+        "idempotency_key_required",
+        "the call has no idempotency key that can be used",
+        "call again with one key, the same whenever this very call is sent again",
+    ),
+    (
+        "idempotency_conflict",
+        "the idempotency key was used for a call with other arguments",
+        "send the first arguments again, or give a new key for a second call",
+    ),
+    (
+        "duplicate_in_flight",
+        "the same call is still running; its result is not known yet",
+        "send the same call with the same key again after the given time",
+    ),
+    (
+        "idempotency_key_expired",
+        "the idempotency key was used long ago; what came of it is no longer kept",
+        "find out what it has done; give a new key only for a second call",
+    ),
+    (
+        "budget_calls_exceeded",
+        "the tool was called as often in this task as its contract allows",
+        "go on without it, or report what is missing",
+    ),
+    (
+        "budget_exceeded",
+        "the task has used up its steps, tool_calls, cost, duration or failures, or the tool its rate",
+        "stop, and report what was done and what is missing; after a rate, send the same call later",
+    ),
+    ("fenced", "another holder of the session has gone on since", "stop: another one works on this session"),
+    ("session_busy", "other calls of the session have to end first", "send the same call again after the given time"),
+    (
+        "executed_but_not_recorded",
+        "the tool has run, and its answer could not be recorded",
+        "don't repeat it; use the result that is attached, and tell an operator, naming the action id",
+    ),
+    (
         "upstream_unavailable",
         "the tool server could not be reached; nothing was sent",
         "send the same call again later",
@@ -101,7 +192,7 @@ pub const CODES: &[(&str, &str, &str)] = &[
     (
         "outcome_unknown",
         "the call was sent and no answer came: it may have run",
-        "don't repeat it; ask an operator, naming the action id",
+        "don't repeat it, with a new key least of all; ask an operator, naming the action id",
     ),
     ("upstream_failed", "the tool server broke off a call that changes nothing", "send the same call again"),
     ("cancelled", "the agent cancelled the call or went away", "nothing; call again if the answer is still wanted"),
@@ -128,6 +219,16 @@ impl Refusal {
             Self::TenantMismatch { .. } => "tenant_mismatch",
             Self::ResourceDenied { .. } => "resource_denied",
             Self::Rule { code, .. } => code,
+            Self::LoopDetected { .. } => "loop_detected",
+            Self::IdempotencyKeyRequired { .. } => "idempotency_key_required",
+            Self::IdempotencyConflict => "idempotency_conflict",
+            Self::DuplicateInFlight { .. } => "duplicate_in_flight",
+            Self::IdempotencyKeyExpired => "idempotency_key_expired",
+            Self::BudgetCallsExceeded { .. } => "budget_calls_exceeded",
+            Self::BudgetExceeded { .. } | Self::RateExceeded { .. } => "budget_exceeded",
+            Self::Fenced => "fenced",
+            Self::SessionBusy => "session_busy",
+            Self::ExecutedButNotRecorded => "executed_but_not_recorded",
             Self::UpstreamUnavailable => "upstream_unavailable",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::UpstreamFailed => "upstream_failed",
@@ -140,21 +241,7 @@ impl Refusal {
 
     /// The code of a contract's rule; none for toolgate's own.
     pub fn contract_code(&self) -> Option<&Arc<str>> {
-        match self {
-            Self::Rule { code, .. } => Some(code),
-            Self::ToolNotAllowlisted
-            | Self::SchemaInvalid { .. }
-            | Self::RbacDenied { .. }
-            | Self::TenantMismatch { .. }
-            | Self::ResourceDenied { .. }
-            | Self::UpstreamUnavailable
-            | Self::OutcomeUnknown
-            | Self::UpstreamFailed
-            | Self::Cancelled
-            | Self::Overloaded
-            | Self::StoreUnavailable
-            | Self::InternalError => None,
-        }
+        if let Self::Rule { code, .. } = self { Some(code) } else { None }
     }
 
     /// toolgate's own code, as listed in [`CODES`]; none for a contract's.
@@ -165,20 +252,24 @@ impl Refusal {
 
     /// JSON pointer to the argument at fault.
     pub fn pointer(&self) -> Option<&str> {
+        if let Self::SchemaInvalid { pointer, .. }
+        | Self::TenantMismatch { pointer }
+        | Self::ResourceDenied { pointer } = self
+        {
+            Some(pointer)
+        } else {
+            None
+        }
+    }
+
+    /// What was used up, as budgets name it.
+    pub fn dimension(&self) -> Option<&'static str> {
         match self {
-            Self::SchemaInvalid { pointer, .. }
-            | Self::TenantMismatch { pointer }
-            | Self::ResourceDenied { pointer } => Some(pointer),
-            Self::ToolNotAllowlisted
-            | Self::RbacDenied { .. }
-            | Self::Rule { .. }
-            | Self::UpstreamUnavailable
-            | Self::OutcomeUnknown
-            | Self::UpstreamFailed
-            | Self::Cancelled
-            | Self::Overloaded
-            | Self::StoreUnavailable
-            | Self::InternalError => None,
+            Self::BudgetExceeded { dimension, .. } => Some(dimension),
+            Self::BudgetCallsExceeded { .. } => Some("calls_per_task"),
+            Self::RateExceeded { .. } => Some("rate"),
+            #[expect(clippy::wildcard_enum_match_arm, reason = "no other refusal is of a budget")]
+            _ => None,
         }
     }
 
@@ -188,75 +279,24 @@ impl Refusal {
             Self::UpstreamUnavailable | Self::UpstreamFailed | Self::Cancelled | Self::StoreUnavailable => {
                 Retry::SameKey
             }
-            Self::Overloaded => Retry::AfterMs(1000),
+            Self::Overloaded | Self::SessionBusy => Retry::AfterMs(1000),
+            Self::DuplicateInFlight { after_ms } | Self::RateExceeded { after_ms } => Retry::AfterMs(*after_ms),
+            Self::IdempotencyKeyRequired { .. } | Self::IdempotencyConflict | Self::IdempotencyKeyExpired => {
+                Retry::NewKey
+            }
             Self::ToolNotAllowlisted
             | Self::SchemaInvalid { .. }
             | Self::RbacDenied { .. }
             | Self::TenantMismatch { .. }
             | Self::ResourceDenied { .. }
             | Self::Rule { .. }
+            | Self::LoopDetected { .. }
+            | Self::BudgetCallsExceeded { .. }
+            | Self::BudgetExceeded { .. }
+            | Self::Fenced
             | Self::InternalError
+            | Self::ExecutedButNotRecorded
             | Self::OutcomeUnknown => Retry::Never,
         }
-    }
-
-    /// Whether the tool may have run.
-    pub fn may_have_run(&self) -> bool {
-        matches!(self, Self::OutcomeUnknown | Self::UpstreamFailed | Self::Cancelled)
-    }
-
-    /// One sentence for the model: the code, where, what was expected, what to do, and whether the tool ran.
-    pub fn words(&self) -> String {
-        let code = self.code();
-        let (what, next) = self.explanation();
-        let ran = if self.may_have_run() { "The tool may have run." } else { "The tool did not run." };
-        match self.pointer().filter(|pointer| !pointer.is_empty()) {
-            Some(pointer) => format!("{code} at {pointer}: {what}. {ran} {next}"),
-            None => format!("{code}: {what}. {ran} {next}"),
-        }
-    }
-
-    fn explanation(&self) -> (String, String) {
-        let (what, next): (String, &str) = match self {
-            Self::ToolNotAllowlisted => {
-                ("this tool is not available to this caller".into(), "List the tools and use one of those.")
-            }
-            Self::SchemaInvalid { expected, .. } => {
-                (format!("expected {expected}"), "Correct the argument and call again.")
-            }
-            Self::RbacDenied { needed } => (
-                format!("the caller needs one of the roles: {}", needed.join(", ")),
-                "Ask an operator for the role, or use another tool.",
-            ),
-            Self::TenantMismatch { .. } => {
-                ("expected the caller's own tenant".into(), "Call again with the caller's own tenant.")
-            }
-            Self::ResourceDenied { .. } => {
-                ("expected a resource of the caller's own".into(), "Call again with a resource of the caller's own.")
-            }
-            Self::Rule { expected, .. } => {
-                (expected.clone(), "Change the arguments so that the rule holds, or ask an operator.")
-            }
-            Self::UpstreamUnavailable => {
-                ("the tool server cannot be reached; nothing was sent".into(), "Send the same call again later.")
-            }
-            Self::OutcomeUnknown => (
-                "the call was sent and no answer came".into(),
-                "Don't send it again; report the action id to an operator.",
-            ),
-            Self::UpstreamFailed => {
-                ("the tool server broke off; the tool changes nothing".into(), "Send the same call again.")
-            }
-            Self::Cancelled => ("the call was cancelled".into(), "Call again if the answer is still wanted."),
-            Self::Overloaded => ("too many calls are in flight".into(), "Send the same call again in a second."),
-            Self::InternalError => (
-                "toolgate itself broke; nothing was sent".into(),
-                "Don't send it again; report the action id to an operator.",
-            ),
-            Self::StoreUnavailable => {
-                ("the ledger cannot be written".into(), "Send the same call again later and tell an operator.")
-            }
-        };
-        (what, next.to_owned())
     }
 }

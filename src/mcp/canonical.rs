@@ -1,14 +1,14 @@
 //! The RFC 8785 form of arguments. Texts, whole numbers, lists and objects, which are nearly all there is, are written
 //! here; other numbers, whose shortest form is an art of its own, make the library write the whole.
 
-use crate::mcp::json::push_string;
+use super::json::push_string;
 use serde_json::{Number, Value};
 
 /// Beyond it a whole number is written as the double that is nearest.
 const EXACT: u64 = 1 << 53;
 
 /// The form; none if a value has none.
-pub(super) fn form(value: &Value) -> Option<Vec<u8>> {
+pub fn form(value: &Value) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(256);
     match push(value, &mut out) {
         Some(()) => Some(out),

@@ -1,0 +1,180 @@
+//! Says what a call costs and what its task may use; what that leaves is the store's business.
+//!
+//! After idempotency, so that a replay costs nothing; before approval, so that nobody is asked about a call that may not
+//! run. The limits of all layers hold at once: the tightest decides (SEMANTICS §6).
+
+use super::Section;
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::ToolName;
+use crate::model::times::between;
+use crate::store::state::budget::{Limits, MICROS, Price, Rate};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::time::Duration;
+
+mod shortage;
+mod tasks;
+
+pub use shortage::shown;
+pub use tasks::{Action, LayerSettings, Settings as TaskSettings, Tasks};
+
+/// One unit of cost costs at most so many.
+const DEAREST: f64 = 1e12;
+const TIMEOUTS: std::ops::RangeInclusive<u64> = 1..=600_000;
+const PERS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+
+/// What one tool may use, and what a call of it costs.
+#[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Budget")]
+pub struct Settings {
+    /// Calls in one task at most.
+    pub max_calls_per_task: Option<u64>,
+    /// Milliseconds until the call is given up; no longer than the server's `timeout`.
+    pub timeout_ms: Option<u64>,
+    /// What a call costs, in units of your choice, with up to six decimals [default: 0].
+    pub cost: Option<f64>,
+    /// JSON pointer into the structured result to what the call has really cost; `cost` is reserved until then.
+    pub cost_from: Option<String>,
+    /// Calls by one task in a span of time at most.
+    pub rate: Option<RateSettings>,
+}
+
+/// So many calls in so much time.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Rate")]
+pub struct RateSettings {
+    /// how many calls
+    pub calls: u64,
+    /// in how much time: 1s to 24h
+    pub per: String,
+}
+
+/// As run. The default limits nothing and costs nothing.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Rule {
+    calls_per_task: Option<u64>,
+    timeout: Option<Duration>,
+    cost: u64,
+    cost_from: Option<String>,
+    rate: Option<Rate>,
+}
+
+/// What a call asks of its task, and what the task may use.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// What the task may use, all layers and the contract together.
+    pub limits: Limits,
+    /// What the call takes.
+    pub price: Price,
+    /// What the limits would be for a tool that changes nothing; the same for such a tool.
+    reads: Limits,
+}
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Rule;
+    const NAME: &'static str = "budget";
+
+    fn compile(self, problems: &mut Problems) -> Rule {
+        let Self { max_calls_per_task, timeout_ms, cost, cost_from, rate } = self;
+        if max_calls_per_task == Some(0) {
+            let hint = "allow at least one call, or take the tool off with `layers`";
+            problems.under("max_calls_per_task", |problems| problems.error("no call would ever pass", hint));
+        }
+        if timeout_ms.is_some_and(|timeout| !TIMEOUTS.contains(&timeout)) {
+            let hint = format!("between {} and {}", TIMEOUTS.start(), TIMEOUTS.end());
+            problems.under("timeout_ms", |problems| problems.error("is out of bounds", hint));
+        }
+        let written = cost.is_some();
+        let cost = cost.map_or(0, |cost| problems.under("cost", |problems| micros(cost, problems)));
+        if let Some(pointer) = &cost_from {
+            problems.under("cost_from", |problems| judge_pointer(pointer, written, problems));
+        }
+        let rate = rate.and_then(|rate| problems.under("rate", |problems| rate.compile(problems)));
+        let timeout = timeout_ms.map(Duration::from_millis);
+        Rule { calls_per_task: max_calls_per_task, timeout, cost, cost_from, rate }
+    }
+}
+
+fn judge_pointer(pointer: &str, has_cost: bool, problems: &mut Problems) {
+    let escaped = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    if !pointer.starts_with('/') || !escaped {
+        problems.error("not a JSON pointer into the result", "write `/` and a name, such as `/usage/cost`");
+    }
+    if !has_cost {
+        let hint = "add `cost`: the most that a call can cost; it is reserved until the result tells";
+        problems.error("nothing would be reserved while the call runs", hint);
+    }
+}
+
+impl RateSettings {
+    fn compile(self, problems: &mut Problems) -> Option<Rate> {
+        let per = between("per", Some(&self.per), PERS, problems)?;
+        if self.calls == 0 {
+            problems.under("calls", |problems| problems.error("no call would ever pass", "allow at least one"));
+        }
+        Some(Rate { calls: self.calls, per: u64::try_from(per.as_millis()).unwrap_or(u64::MAX) })
+    }
+}
+
+/// Millionths of a unit of cost.
+fn micros(cost: f64, problems: &mut Problems) -> u64 {
+    in_micros(cost).unwrap_or_else(|| {
+        problems.error("is no cost", "write a number from 0 to 1000000000000, with up to six decimals");
+        0
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "within bounds, and rounded before"
+)]
+fn in_micros(cost: f64) -> Option<u64> {
+    let micros = cost * MICROS as f64;
+    (0.0..=DEAREST).contains(&cost).then(|| micros.round() as u64)
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// What a call of `tool` takes, and what its task may use. `changes`: is the tool one with side effects?
+    pub fn ask(&self, tasks: &Tasks, caller: &Caller, (tool, changes): (&ToolName, bool)) -> Asked {
+        let own = |limits: Limits| Limits { calls_per_tool: self.calls_per_task, rate: self.rate, ..limits };
+        let price = Price { tool: tool.clone(), cost: self.cost };
+        Asked { limits: own(tasks.limits(caller, changes)), price, reads: own(tasks.limits(caller, false)) }
+    }
+
+    /// When a call is given up, if the contract says so.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// What a call has really cost, in millionths, if the structured result tells as the contract says.
+    pub fn spent(&self, result: &Value) -> Option<u64> {
+        result.pointer(self.cost_from.as_deref()?)?.as_f64().and_then(in_micros)
+    }
+
+    /// In words, for `explain`; none when there is nothing to say.
+    pub fn describe(&self) -> Option<String> {
+        let parts = [
+            self.calls_per_task.map(|most| format!("{most} calls per task")),
+            self.timeout.map(|timeout| format!("{} ms per call", timeout.as_millis())),
+            (self.cost > 0).then(|| format!("cost {}", shortage::units(self.cost))),
+            self.cost_from.as_ref().map(|pointer| format!("cost from {pointer}")),
+            self.rate.map(|rate| format!("{} calls in {} s", rate.calls, rate.per / 1000)),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

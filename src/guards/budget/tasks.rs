@@ -1,0 +1,217 @@
+//! What a task may use, in layers: for everybody, for a group, for an agent. All of them hold.
+
+use super::micros;
+use super::shortage::{units, word};
+use crate::guards::Section;
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::times::between;
+use crate::store::state::budget::{Dimension, Limits};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const DURATIONS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24 * 30));
+
+/// The budgets of one policy file.
+#[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Budgets")]
+pub struct Settings {
+    /// For every task.
+    pub global: Option<LayerSettings>,
+    /// For the tasks of the agents of one group each, by its name.
+    pub group: BTreeMap<String, LayerSettings>,
+    /// For the tasks of one agent each, by its name.
+    pub agent: BTreeMap<String, LayerSettings>,
+}
+
+/// What one task may use. What is absent is not limited.
+#[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "TaskBudget")]
+pub struct LayerSettings {
+    /// Judged calls at most.
+    pub max_steps: Option<u64>,
+    /// Calls sent to tool servers at most.
+    pub max_tool_calls: Option<u64>,
+    /// Cost of all calls at most, in the units of the contracts.
+    pub max_cost: Option<f64>,
+    /// Time from the task's first call, such as 15m.
+    pub max_duration: Option<String>,
+    /// Failed calls at most: broken, unknown, or answered with `isError`.
+    pub max_failures: Option<u64>,
+    /// What happens at a limit, where it is not `stop`.
+    pub on_limit: OnLimit,
+}
+
+/// By what is used up.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OnLimit {
+    /// After `max_steps`.
+    pub steps: Action,
+    /// After `max_tool_calls`.
+    pub tool_calls: Action,
+    /// After `max_cost`.
+    pub cost: Action,
+    /// After `max_duration`.
+    pub duration: Action,
+    /// After `max_failures`.
+    pub failures: Action,
+}
+
+/// What happens at a limit (003-89, 003-90).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Action {
+    /// Every further call is refused.
+    #[default]
+    Stop,
+    /// A person decides.
+    Ask,
+    /// Only tools that change nothing are left.
+    Degrade,
+}
+
+/// As run: the limits of all files. The default limits nothing.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Tasks {
+    layers: Vec<Layer>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Layer {
+    name: String,
+    whom: Whom,
+    limits: Vec<(Dimension, u64, Action)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Whom {
+    All,
+    Group(String),
+    Agent(String),
+}
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Tasks;
+    const NAME: &'static str = "budgets";
+
+    fn compile(self, problems: &mut Problems) -> Tasks {
+        let Self { global, group, agent } = self;
+        let mut layers = Vec::new();
+        if let Some(written) = global {
+            let limits = problems.under("global", |problems| written.compile(problems));
+            layers.push(Layer { name: "global".to_owned(), whom: Whom::All, limits });
+        }
+        let groups = group.into_iter().map(|(name, written)| ("group", Whom::Group(name.clone()), name, written));
+        let agents = agent.into_iter().map(|(name, written)| ("agent", Whom::Agent(name.clone()), name, written));
+        for (kind, whom, name, written) in groups.chain(agents) {
+            let limits = problems.under(kind, |problems| problems.under(&name, |problems| written.compile(problems)));
+            layers.push(Layer { name: format!("{kind} {name}"), whom, limits });
+        }
+        Tasks { layers }
+    }
+}
+
+impl LayerSettings {
+    fn compile(self, problems: &mut Problems) -> Vec<(Dimension, u64, Action)> {
+        let Self { max_steps, max_tool_calls, max_cost, max_duration, max_failures, on_limit } = self;
+        let cost = max_cost.map(|cost| problems.under("max_cost", |problems| micros(cost, problems)));
+        let duration = between("max_duration", max_duration.as_deref(), DURATIONS, problems);
+        let duration = duration.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let all = [
+            (Dimension::Steps, max_steps, on_limit.steps),
+            (Dimension::ToolCalls, max_tool_calls, on_limit.tool_calls),
+            (Dimension::Cost, cost, on_limit.cost),
+            (Dimension::Duration, duration, on_limit.duration),
+            (Dimension::Failures, max_failures, on_limit.failures),
+        ];
+        let mut limits = Vec::new();
+        for (dimension, most, action) in all {
+            judge(word(dimension), (most, max_duration.is_some()), action, problems);
+            limits.extend(most.map(|most| (dimension, most, action)));
+        }
+        if limits.is_empty() {
+            problems.warning("limits nothing", "add `max_tool_calls` or another limit");
+        }
+        limits
+    }
+}
+
+fn judge(name: &str, (most, timed): (Option<u64>, bool), action: Action, problems: &mut Problems) {
+    if most == Some(0) && name != "cost" {
+        let hint = "allow at least 1, or take the limit away";
+        problems.under(format!("max_{name}"), |problems| problems.error("no call would ever pass", hint));
+    }
+    problems.under("on_limit", |problems| {
+        problems.under(name, |problems| {
+            if most.is_none() && action != Action::Stop && !(timed && name == "duration") {
+                problems.error(format!("there is no `max_{name}`"), "add it, or take this away");
+            }
+            if action == Action::Ask {
+                let hint = "write `stop` or `degrade`, or use a later version";
+                problems.error("`ask` is not enforced by this version", hint);
+            }
+        });
+    });
+}
+
+// === impl Tasks ===
+
+impl Tasks {
+    /// Adds the budgets of another file.
+    pub fn extend(&mut self, other: Self) {
+        self.layers.extend(other.layers);
+    }
+
+    /// What a task of `caller` may use when the next call has side effects, or has none: limits that only degrade do not
+    /// hold for what changes nothing.
+    pub fn limits(&self, caller: &Caller, changes: bool) -> Limits {
+        let mut limits = Limits::default();
+        let all = self.of(caller).flat_map(|layer| &layer.limits);
+        for (dimension, most, _) in all.filter(|(_, _, action)| changes || *action != Action::Degrade) {
+            let place = match dimension {
+                Dimension::Steps => &mut limits.steps,
+                Dimension::ToolCalls => &mut limits.tool_calls,
+                Dimension::Cost => &mut limits.cost,
+                Dimension::Duration => &mut limits.duration,
+                Dimension::Failures => &mut limits.failures,
+                Dimension::CallsPerTool | Dimension::Rate => continue,
+            };
+            *place = Some(place.map_or(*most, |other| other.min(*most)));
+        }
+        limits
+    }
+
+    /// Every limit of `caller`'s tasks with the layer it comes from, for `explain`.
+    pub fn explain(&self, caller: &Caller) -> Vec<String> {
+        let line = |layer: &Layer, (dimension, most, action): &(Dimension, u64, Action)| {
+            let most = match dimension {
+                Dimension::Cost => units(*most).to_string(),
+                Dimension::Duration => format!("{}s", most / 1000),
+                Dimension::Steps
+                | Dimension::ToolCalls
+                | Dimension::Failures
+                | Dimension::CallsPerTool
+                | Dimension::Rate => most.to_string(),
+            };
+            let then = if *action == Action::Degrade { ", then only tools that change nothing" } else { "" };
+            format!("{}: max_{} {most}{then}", layer.name, word(*dimension))
+        };
+        self.of(caller).flat_map(|layer| layer.limits.iter().map(move |limit| line(layer, limit))).collect()
+    }
+
+    fn of(&self, caller: &Caller) -> impl Iterator<Item = &Layer> {
+        self.layers.iter().filter(|layer| match &layer.whom {
+            Whom::All => true,
+            Whom::Group(name) => caller.group.as_ref() == Some(name),
+            Whom::Agent(name) => caller.agent.as_str() == name,
+        })
+    }
+}

@@ -1,0 +1,330 @@
+//! Refuses a call that must have an idempotency key and has none that can be used; gives every other call its key.
+//!
+//! After rules and repetition, so that only a call that would be sent is looked up; before budget and approval, so that a
+//! repeated call costs nothing and asks nobody again. What became of a key is the store's business; here is only which key.
+
+use super::Section;
+use super::evidence::Watched;
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::{ActionId, ServerName};
+use crate::model::refusal::Refusal;
+use crate::model::times::between;
+use crate::schema::Schema;
+use crate::store::state::digest::Digest;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::time::Duration;
+
+mod derive;
+mod given;
+mod probe;
+mod seed;
+mod upstream;
+
+pub use derive::Settings as Derive;
+pub use given::{ARGUMENT, Given, META};
+pub use probe::{Probe, Settings as ProbeSettings, Verdict};
+pub use upstream::{Placement, Settings as UpstreamSettings, Upstream};
+
+/// How long a key is known after its call has ended (004-29).
+pub const TTL: Duration = Duration::from_hours(1);
+const TTLS: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(24 * 30));
+/// How long it is remembered after that that a key was used (SEMANTICS §3).
+const TOMBSTONE: Duration = Duration::from_hours(24 * 90);
+const WINDOWS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24 * 30));
+/// The latest that agents and gateways send a call again on their own (004-01).
+const HORIZON: Duration = Duration::from_secs(90);
+const MAX_ATTEMPTS: u32 = 10;
+
+/// Which calls are one and the same, and how the tool server learns of it.
+#[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Idempotency")]
+pub struct Settings {
+    /// Refuse a call without a key, instead of deriving one.
+    pub require: bool,
+    /// A call without a key: calls are the same when these arguments are, by JSON pointer; `arguments` [default]: when all
+    /// are; `sha256-32`: the first 32 hexadecimal digits of SHA-256 over the sorted JSON of name, user and args.
+    pub derive: Option<Derive>,
+    /// Show the optional argument `idempotency_key` to agents, required with `require` [default: as `require`]. It is not
+    /// sent to the tool server, unless the tool has it itself.
+    pub expose: Option<bool>,
+    /// How long the key and its answer are kept after the call has ended [default: 1h, 1m to 30d].
+    pub ttl: Option<String>,
+    /// How long after its end a call with a derived key is still the same call [default: as `ttl`].
+    pub window: Option<String>,
+    /// Where the tool server takes a key of its own.
+    pub upstream: Option<UpstreamSettings>,
+    /// Errors of the tool server that prove that nothing was done: HTTP statuses (400 to 599) and JSON-RPC codes (negative).
+    pub not_executed: Vec<i64>,
+    /// A call that changes nothing and finds out whether a call with an unknown outcome was done.
+    pub probe: Option<ProbeSettings>,
+    /// How often one call may be sent at most, when the attempt before is proven not to have been done [default: 1].
+    pub attempts: Option<u32>,
+}
+
+/// As run. The default derives the key from all arguments, for one hour.
+#[derive(Debug)]
+pub struct Rule {
+    /// None: a key is required.
+    derive: Option<derive::Rule>,
+    expose: bool,
+    ttl: Duration,
+    window: Duration,
+    upstream: Option<Upstream>,
+    not_executed: Vec<i64>,
+    probe: Option<Probe>,
+    attempts: u32,
+}
+
+/// What a key is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Who calls: a key means something for its agent and tenant only (004-24, 004-27).
+    pub caller: &'a Caller,
+    /// Where the tool lives.
+    pub server: &'a ServerName,
+    /// The tool's name there.
+    pub tool: &'a str,
+    /// The final arguments, without what [`Rule::split`] took off.
+    pub arguments: &'a Value,
+    /// The keys that came with the call.
+    pub given: Given<'a>,
+}
+
+/// Where a key comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// `_meta["dev.toolgate/idempotencyKey"]`.
+    Meta,
+    /// An argument.
+    Argument,
+    /// The `Idempotency-Key` header.
+    Header,
+    /// Made from the call itself.
+    Derived,
+}
+
+/// The call has its key. Made by [`Rule::key`] only.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keyed {
+    call_key: Digest,
+    fingerprint: Digest,
+    source: Source,
+    ttl: Duration,
+    seed: Option<String>,
+}
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Rule;
+    const NAME: &'static str = "idempotency";
+
+    fn compile(self, problems: &mut Problems) -> Rule {
+        let Self { require, derive, expose, ttl, window, upstream, not_executed, probe, attempts } = self;
+        let ttl = between("ttl", ttl.as_deref(), TTLS, problems).unwrap_or(TTL);
+        if require && derive.is_some() {
+            let hint = "take `derive` away, or `require`";
+            problems.under("derive", |problems| problems.error("every call has a key, so none is derived", hint));
+        }
+        if require && window.is_some() {
+            let hint = "take `window` away: a key that was given counts for `ttl`";
+            problems.under("window", |problems| problems.error("is for derived keys, and none is derived", hint));
+        }
+        let window = between("window", window.as_deref(), WINDOWS, problems).unwrap_or(ttl);
+        judge_window(window, ttl, problems);
+        let derive = derive
+            .map_or_else(derive::Rule::default, |derive| problems.under("derive", |problems| derive.compile(problems)));
+        let upstream = upstream.and_then(|one| problems.under("upstream", |problems| one.compile(problems)));
+        problems.under("not_executed", |problems| judge_errors(&not_executed, problems));
+        let probe = probe.and_then(|probe| problems.under("probe", |problems| probe.compile(problems)));
+        let attempts = attempts.unwrap_or(1);
+        if !(1..=MAX_ATTEMPTS).contains(&attempts) {
+            let hint = format!("between 1 and {MAX_ATTEMPTS}");
+            problems.under("attempts", |problems| problems.error("is out of bounds", hint));
+        }
+        let derive = (!require).then_some(derive);
+        let expose = expose.unwrap_or(require);
+        Rule { derive, expose, ttl, window, upstream, not_executed, probe, attempts }
+    }
+}
+
+fn judge_window(window: Duration, ttl: Duration, problems: &mut Problems) {
+    problems.under("window", |problems| {
+        if window > ttl {
+            let hint = "a call cannot be recognised for longer than it is kept: raise `ttl`, or lower `window`";
+            problems.error(format!("is longer than `ttl` ({}s)", ttl.as_secs()), hint);
+        } else if window < HORIZON {
+            let hint = format!("agents send a call again for up to {}s", HORIZON.as_secs());
+            problems.warning("is so short that a call sent again can be taken for a new one", hint);
+        }
+    });
+}
+
+fn judge_errors(errors: &[i64], problems: &mut Problems) {
+    for (index, code) in errors.iter().enumerate() {
+        if !(400..=599).contains(code) && *code >= 0 {
+            let hint = "write an HTTP status from 400 to 599, or a JSON-RPC code below 0";
+            problems.under(index.to_string(), |problems| problems.error("is no error of a tool server", hint));
+        }
+    }
+}
+
+// === impl Rule ===
+
+impl Default for Rule {
+    fn default() -> Self {
+        Self {
+            derive: Some(derive::Rule::default()),
+            expose: false,
+            ttl: TTL,
+            window: TTL,
+            upstream: None,
+            not_executed: Vec::new(),
+            probe: None,
+            attempts: 1,
+        }
+    }
+}
+
+impl Rule {
+    /// Gives the call its key: the agent's own, else a derived one (SEMANTICS §3). Keys that disagree, or cannot be used,
+    /// refuse like a missing one.
+    pub fn key(&self, asked: &Asked<'_>, _watched: &Watched) -> Result<Keyed, Refusal> {
+        let fingerprint = derive::fingerprint(asked);
+        if let Some((source, key)) = asked.given.one()? {
+            let call_key = derive::call_key(asked, derive::Kind::Given, key.as_bytes());
+            return Ok(Keyed { call_key, fingerprint, source, ttl: self.ttl, seed: None });
+        }
+        let missing = || Refusal::IdempotencyKeyRequired { expected: given::EXPECTED };
+        let derived = self.derive.as_ref().ok_or_else(missing)?.apply(asked, fingerprint).ok_or_else(missing)?;
+        let call_key = derive::call_key(asked, derived.kind, &derived.bytes);
+        Ok(Keyed { call_key, fingerprint, source: Source::Derived, ttl: self.window, seed: derived.seed })
+    }
+
+    /// Takes the argument `idempotency_key` off the arguments if it is ours and not the tool's own, and says what it held.
+    /// An argument of the tool that is its key (its own `idempotency_key`, or what `upstream` names) stays where it is.
+    pub fn split<'a>(&self, tool: &Schema, arguments: &'a Value) -> (Cow<'a, Value>, Option<Cow<'a, Value>>) {
+        let own = has_own(tool, ARGUMENT);
+        if self.expose && !own {
+            let mut rest = arguments.clone();
+            let taken = rest.as_object_mut().and_then(|members| members.shift_remove(ARGUMENT));
+            return match taken {
+                Some(taken) => (Cow::Owned(rest), Some(Cow::Owned(taken))),
+                None => (Cow::Borrowed(arguments), self.of_upstream(arguments)),
+            };
+        }
+        let key = arguments.get(ARGUMENT).filter(|key| own && key.is_string()).map(Cow::Borrowed);
+        (Cow::Borrowed(arguments), key.or_else(|| self.of_upstream(arguments)))
+    }
+
+    fn of_upstream<'a>(&self, arguments: &'a Value) -> Option<Cow<'a, Value>> {
+        let Some(Placement::Argument(name)) = self.upstream.as_ref().map(|upstream| &upstream.place) else {
+            return None;
+        };
+        arguments.get(name).filter(|key| key.is_string()).map(Cow::Borrowed)
+    }
+
+    /// What the listing shows of the key.
+    pub fn shown(&self, tool: &Schema) -> Option<Shown> {
+        (self.expose && !has_own(tool, ARGUMENT)).then_some(Shown { required: self.derive.is_none() })
+    }
+
+    /// Where the tool server takes a key of its own.
+    pub fn upstream(&self) -> Option<&Upstream> {
+        self.upstream.as_ref()
+    }
+
+    /// How to find out what became of a call.
+    pub fn probe(&self) -> Option<&Probe> {
+        self.probe.as_ref()
+    }
+
+    /// How often one call may be sent at most.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// How long a given key is known after its call has ended.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// How a call without a key gets one, in words, for `explain`; none: it doesn't.
+    pub fn derives(&self) -> Option<String> {
+        self.derive.as_ref().map(ToString::to_string)
+    }
+
+    /// The pointers that a key is derived from; empty when it is not made from single arguments.
+    pub fn pointers(&self) -> &[String] {
+        self.derive.as_ref().map(derive::Rule::pointers).unwrap_or_default()
+    }
+
+    /// Does the contract say that this error of the tool server proves that nothing was done?
+    pub fn proves_nothing_done(&self, status: Option<u16>, code: Option<i64>) -> bool {
+        status.map(i64::from).into_iter().chain(code).any(|error| self.not_executed.contains(&error))
+    }
+}
+
+fn has_own(tool: &Schema, name: &str) -> bool {
+    tool.names().declares(&[], name).1
+}
+
+/// How the listing shows the key of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// Must the agent give it?
+    pub required: bool,
+}
+
+// === impl Keyed ===
+
+impl Keyed {
+    /// SHA-256 over tenant, agent, server, tool and key, each with its length: what the store knows the call by.
+    pub fn call_key(&self) -> Digest {
+        self.call_key
+    }
+
+    /// SHA-256 over the RFC 8785 form of server, tool and final arguments: two calls with one key must agree in it.
+    pub fn fingerprint(&self) -> Digest {
+        self.fingerprint
+    }
+
+    /// Where the key comes from.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// How long the call's answer is given again, counted from its end: `ttl` of a given key, `window` of a derived one.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// How long the key stays used after that: a given one is never executed again silently, while a call that equals one
+    /// whose window is over is a new call.
+    pub fn keep(&self) -> Duration {
+        if self.source == Source::Derived { Duration::ZERO } else { TOMBSTONE }
+    }
+
+    /// The key for the tool server, where no agent can make another's. That of a derived key names the claim, too: a
+    /// server that remembers for longer than the window must not take the next call for the last. The documents' formula
+    /// goes out as it is, so that a server which computes it as well finds it equal.
+    pub fn upstream_key(&self, claim: ActionId) -> String {
+        match (&self.seed, self.source) {
+            (Some(seed), _) => seed.clone(),
+            (None, Source::Derived) => {
+                let claim = claim.to_string();
+                Digest::of_parts("toolgate upstream key", &[self.call_key.as_bytes(), claim.as_bytes()]).to_string()
+            }
+            (None, _) => Digest::of_parts("toolgate upstream key", &[self.call_key.as_bytes()]).to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

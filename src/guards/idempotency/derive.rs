@@ -1,0 +1,191 @@
+//! The hashes: what a call is known by, and how a key is made from the call itself.
+
+use super::{Asked, seed};
+use crate::mcp::canonical;
+use crate::mcp::json::push_string;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::TenantId;
+use crate::store::state::digest::Digest;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::fmt;
+
+/// Pointers at most.
+const MAX_POINTERS: usize = 16;
+/// The words that may stand in place of pointers.
+const ARGUMENTS: &str = "arguments";
+const SEED: &str = "sha256-32";
+
+/// JSON pointers to the arguments that make two calls the same, or one word.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Settings {
+    /// `[/tenant_id, /customer_id]`
+    Pointers(Vec<String>),
+    /// `arguments` or `sha256-32`
+    Word(String),
+}
+
+impl JsonSchema for Settings {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Derive".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": ["array", "string"], "items": { "type": "string" } })
+    }
+}
+
+/// As run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// From all arguments: equal fingerprints, equal keys.
+    #[default]
+    Arguments,
+    /// From some arguments.
+    Pointers(Vec<String>),
+    /// By the documents' formula (004-22).
+    Seed,
+}
+
+/// A derived key.
+pub(super) struct Derived {
+    pub(super) kind: Kind,
+    pub(super) bytes: Vec<u8>,
+    /// The key as others compute it, too.
+    pub(super) seed: Option<String>,
+}
+
+/// What kind of key it is, so that one of one kind never equals one of another.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Given,
+    Arguments,
+    Pointers,
+    Seed,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    pub(super) fn compile(self, problems: &mut Problems) -> Rule {
+        match self {
+            Self::Word(word) if word == ARGUMENTS => Rule::Arguments,
+            Self::Word(word) if word == SEED => Rule::Seed,
+            Self::Word(_) => {
+                problems.error("no such way to derive a key", format!("list pointers, or write {ARGUMENTS} or {SEED}"));
+                Rule::Arguments
+            }
+            Self::Pointers(pointers) => {
+                if pointers.is_empty() || pointers.len() > MAX_POINTERS {
+                    let hint = format!("list 1 to {MAX_POINTERS} pointers, or write {ARGUMENTS}");
+                    problems.error("no key can be made of this", hint);
+                }
+                for (index, pointer) in pointers.iter().enumerate() {
+                    problems.under(index.to_string(), |problems| {
+                        judge(pointer, problems);
+                        if pointers[..index].contains(pointer) {
+                            problems.error("is there twice", "take one away");
+                        }
+                    });
+                }
+                Rule::Pointers(pointers)
+            }
+        }
+    }
+}
+
+/// Is this a JSON pointer to an argument?
+pub(super) fn judge(pointer: &str, problems: &mut Problems) {
+    let escaped = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    if !pointer.starts_with('/') || !escaped {
+        problems.error("not a JSON pointer to an argument", "write `/` and the argument's name, such as `/tenant_id`");
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// The key; none when not one of the arguments it is made of is there.
+    pub(super) fn apply(&self, asked: &Asked<'_>, fingerprint: Digest) -> Option<Derived> {
+        match self {
+            Self::Arguments => {
+                Some(Derived { kind: Kind::Arguments, bytes: fingerprint.as_bytes().to_vec(), seed: None })
+            }
+            Self::Seed => {
+                let seed = seed::key(asked.tool, asked.caller.agent.as_str(), asked.arguments);
+                Some(Derived { kind: Kind::Seed, bytes: seed.clone().into_bytes(), seed: Some(seed) })
+            }
+            Self::Pointers(pointers) => {
+                let found: Vec<Option<&Value>> =
+                    pointers.iter().map(|pointer| asked.arguments.pointer(pointer)).collect();
+                if found.iter().all(Option::is_none) {
+                    return None;
+                }
+                // An absent argument is not the same as `null`: no value has the form of nothing.
+                let forms: Vec<Vec<u8>> = found.into_iter().map(|value| value.map(form).unwrap_or_default()).collect();
+                let named = pointers.iter().zip(&forms).flat_map(|(pointer, form)| [pointer.as_bytes(), form]);
+                let parts: Vec<&[u8]> = named.collect();
+                let bytes = Digest::of_parts("toolgate key of arguments", &parts).as_bytes().to_vec();
+                Some(Derived { kind: Kind::Pointers, bytes, seed: None })
+            }
+        }
+    }
+
+    pub(super) fn pointers(&self) -> &[String] {
+        match self {
+            Self::Pointers(pointers) => pointers,
+            Self::Arguments | Self::Seed => &[],
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Arguments => f.write_str("all arguments"),
+            Self::Pointers(pointers) => f.write_str(&pointers.join(" ")),
+            Self::Seed => f.write_str(SEED),
+        }
+    }
+}
+
+// === hashes ===
+
+/// SHA-256 over the RFC 8785 form of `[server, tool, arguments]` (SEMANTICS §3).
+pub(super) fn fingerprint(asked: &Asked<'_>) -> Digest {
+    let mut text = vec![b'['];
+    push_string(&mut text, asked.server.as_str());
+    text.push(b',');
+    push_string(&mut text, asked.tool);
+    text.push(b',');
+    text.extend_from_slice(&form(asked.arguments));
+    text.push(b']');
+    Digest::of(&text)
+}
+
+/// SHA-256 over what a key belongs to and the key, each with its length (004-24, 004-27).
+pub(super) fn call_key(asked: &Asked<'_>, kind: Kind, key: &[u8]) -> Digest {
+    let kind: &[u8] = match kind {
+        Kind::Given => b"given",
+        Kind::Arguments => b"arguments",
+        Kind::Pointers => b"pointers",
+        Kind::Seed => b"seed",
+    };
+    let Asked { caller, server, tool, .. } = asked;
+    let agent = caller.agent.as_str().as_bytes();
+    let tenant = caller.tenant.as_ref().map(TenantId::as_str);
+    let has_tenant: &[u8] = if tenant.is_some() { b"tenant" } else { b"none" };
+    let tenant = tenant.unwrap_or_default().as_bytes();
+    let parts = [has_tenant, tenant, agent, server.as_str().as_bytes(), tool.as_bytes(), kind, key];
+    Digest::of_parts("toolgate call key", &parts)
+}
+
+fn form(value: &Value) -> Vec<u8> {
+    canonical::form(value).unwrap_or_else(|| value.to_string().into_bytes())
+}

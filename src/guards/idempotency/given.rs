@@ -1,0 +1,78 @@
+//! The key that came with a call: in `_meta`, as an argument, in a header. Several must agree.
+
+use super::Source;
+use crate::model::refusal::Refusal;
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Where agents put the key in `_meta`.
+pub const META: &str = "dev.toolgate/idempotencyKey";
+/// The argument that holds the key.
+pub const ARGUMENT: &str = "idempotency_key";
+/// Characters of a key at most.
+const LONGEST: usize = 255;
+
+/// What every call that must have a key must have.
+pub(super) const EXPECTED: &str =
+    "one idempotency key of 1 to 255 characters, the same whenever this very call is sent again";
+const UNUSABLE: &str = "an idempotency key that is a text of 1 to 255 characters without control characters";
+const DISAGREE: &str = "one idempotency key: those in `_meta`, the arguments and the header differ";
+
+/// The keys that came with a call.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Given<'a> {
+    /// `_meta["dev.toolgate/idempotencyKey"]`.
+    pub meta: Option<&'a Value>,
+    /// What `Rule::split` found among the arguments.
+    pub argument: Option<&'a Value>,
+    /// The `Idempotency-Key` header.
+    pub header: Option<&'a str>,
+}
+
+impl<'a> Given<'a> {
+    /// The one key of the call and where it stands first, if it came with any.
+    pub(super) fn one(&self) -> Result<Option<(Source, Cow<'a, str>)>, Refusal> {
+        let unusable = || Refusal::IdempotencyKeyRequired { expected: UNUSABLE };
+        let text = |value: &'a Value| value.as_str().map(Cow::Borrowed).ok_or_else(unusable);
+        let all = [
+            (Source::Meta, self.meta.map(text).transpose()?),
+            (Source::Argument, self.argument.map(text).transpose()?),
+            (Source::Header, self.header.map(unquoted)),
+        ];
+        let mut found: Option<(Source, Cow<'a, str>)> = None;
+        for (source, key) in all {
+            let Some(key) = key else { continue };
+            if key.is_empty() || key.chars().count() > LONGEST || key.chars().any(char::is_control) {
+                return Err(unusable());
+            }
+            match &found {
+                Some((_, first)) if *first != key => {
+                    return Err(Refusal::IdempotencyKeyRequired { expected: DISAGREE });
+                }
+                Some(_) => {}
+                None => found = Some((source, key)),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The header is a string of RFC 8941 by its draft, and a bare text in practice.
+fn unquoted(header: &str) -> Cow<'_, str> {
+    let header = header.trim_matches([' ', '\t']);
+    let inner = header.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let Some(inner) = inner else { return Cow::Borrowed(header) };
+    if !inner.contains('\\') {
+        return Cow::Borrowed(inner);
+    }
+    let (mut plain, mut escaped) = (String::with_capacity(inner.len()), false);
+    for letter in inner.chars() {
+        if letter == '\\' && !escaped {
+            escaped = true;
+        } else {
+            plain.push(letter);
+            escaped = false;
+        }
+    }
+    Cow::Owned(plain)
+}

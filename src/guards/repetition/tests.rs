@@ -1,0 +1,94 @@
+//! Circles, and what only looks like one.
+
+use super::*;
+use crate::guards::Mode;
+use serde_json::{Value, json};
+
+fn rule(written: Value) -> (Rule, usize) {
+    let mut problems = Problems::default();
+    let rule = serde_json::from_value::<Settings>(written).unwrap().compile(&mut problems);
+    (rule, problems.into_found().len())
+}
+
+/// Each letter a call, its case its outcome; `!` before it: refused.
+fn history(text: &str) -> Vec<Seen> {
+    let mut refused = false;
+    let mut seen = Vec::new();
+    for letter in text.chars() {
+        if letter == '!' {
+            refused = true;
+            continue;
+        }
+        let call = u64::from(letter.to_ascii_lowercase());
+        seen.push(Seen { call, outcome: u64::from(letter), refused });
+        refused = false;
+    }
+    seen
+}
+
+fn watch(rule: &Rule, text: &str, next: char) -> &'static str {
+    let ruled = Ruled::observed(Mode::Observe).unwrap();
+    match rule.watch(&history(text), &ToolName::new("a__b"), u64::from(next), &ruled) {
+        Ok(Allowed { warning: None, .. }) => "fine",
+        Ok(Allowed { warning: Some(_), .. }) => "warned",
+        Err(Refusal::LoopDetected { pattern: SAME }) => "same",
+        Err(Refusal::LoopDetected { pattern: IN_TURN }) => "in turn",
+        Err(Refusal::LoopDetected { .. }) => "refused",
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// SEMANTICS §6: the same call with the same result, two calls in turn, refusals in a row; progress ends each.
+#[test]
+fn circles_are_found() {
+    let (rule, _) = rule(json!({ "warn": 2, "stop": 4, "ping_pong": 6, "refusals": 5 }));
+    let cases = [
+        ("", 'a', "fine"),
+        ("a", 'a', "fine"),
+        ("aa", 'a', "warned"),
+        ("aaa", 'a', "warned"),
+        ("aaaa", 'a', "same"),
+        // Another call may still be made, and does not break the circle.
+        ("aaaa", 'b', "fine"),
+        ("aaaabcd", 'a', "same"),
+        // Another outcome is progress.
+        ("aaaA", 'a', "fine"),
+        ("AAaa", 'a', "warned"),
+        ("ababab", 'a', "in turn"),
+        ("ababab", 'b', "warned"),
+        ("bababa", 'b', "in turn"),
+        ("xbabab", 'a', "warned"),
+        ("abAbab", 'a', "fine"),
+        ("abcabc", 'a', "warned"),
+        ("!a!b!c!d!e", 'f', "refused"),
+        ("!a!b!cd!e", 'f', "fine"),
+    ];
+    for (before, next, expected) in cases {
+        assert_eq!(watch(&rule, before, next), expected, "{before} {next}");
+    }
+}
+
+#[test]
+fn nothing_is_watched_unless_a_file_says_so() {
+    assert_eq!(watch(&Rule::default(), &"a".repeat(32), 'a'), "fine");
+    assert_eq!(watch(&rule(json!({})).0, &"a".repeat(9), 'a'), "warned");
+    assert_eq!(watch(&rule(json!({})).0, &"a".repeat(10), 'a'), "same");
+    assert_eq!(watch(&rule(json!({ "except": ["a__b"] })).0, &"a".repeat(32), 'a'), "fine");
+}
+
+#[test]
+fn thresholds_fit_what_is_remembered() {
+    for (written, problems) in [
+        (json!({}), 0),
+        (json!({ "stop": 3 }), 0),
+        (json!({ "stop": 2 }), 0),
+        (json!({ "stop": 33 }), 1),
+        (json!({ "stop": 1 }), 2),
+        (json!({ "warn": 10 }), 1),
+        (json!({ "warn": 0 }), 1),
+        (json!({ "ping_pong": 3 }), 1),
+        (json!({ "refusals": 33 }), 1),
+    ] {
+        assert_eq!(rule(written.clone()).1, problems, "{written}");
+    }
+}

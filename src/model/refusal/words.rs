@@ -1,0 +1,137 @@
+//! What a refusal says to the model: one sentence each for what is wrong, whether the tool ran, and what to do.
+
+use super::Refusal;
+
+impl Refusal {
+    /// Whether the tool may have run.
+    pub fn may_have_run(&self) -> bool {
+        matches!(self, Self::OutcomeUnknown | Self::UpstreamFailed | Self::Cancelled | Self::ExecutedButNotRecorded)
+    }
+
+    /// One sentence for the model: the code, where, what was expected, what to do, and whether the tool ran.
+    pub fn words(&self) -> String {
+        let code = self.code();
+        let (what, next) = self.explanation();
+        match self.pointer().filter(|pointer| !pointer.is_empty()) {
+            Some(pointer) => format!("{code} at {pointer}: {what}. {} {next}", self.ran()),
+            None => format!("{code}: {what}. {} {next}", self.ran()),
+        }
+    }
+
+    fn ran(&self) -> &'static str {
+        match self {
+            Self::ExecutedButNotRecorded => "The tool has run.",
+            Self::IdempotencyConflict | Self::IdempotencyKeyExpired => "The tool did not run again.",
+            Self::DuplicateInFlight { .. } => "The tool runs once.",
+            _ if self.may_have_run() => "The tool may have run.",
+            _ => "The tool did not run.",
+        }
+    }
+
+    fn explanation(&self) -> (String, String) {
+        let (what, next): (String, &str) = match self {
+            Self::LoopDetected { .. }
+            | Self::IdempotencyKeyRequired { .. }
+            | Self::IdempotencyConflict
+            | Self::DuplicateInFlight { .. }
+            | Self::IdempotencyKeyExpired
+            | Self::BudgetCallsExceeded { .. }
+            | Self::BudgetExceeded { .. }
+            | Self::RateExceeded { .. }
+            | Self::Fenced
+            | Self::SessionBusy
+            | Self::ExecutedButNotRecorded => return self.of_the_task(),
+            Self::ToolNotAllowlisted => {
+                ("this tool is not available to this caller".into(), "List the tools and use one of those.")
+            }
+            Self::SchemaInvalid { expected, .. } => {
+                (format!("expected {expected}"), "Correct the argument and call again.")
+            }
+            Self::RbacDenied { needed } => (
+                format!("the caller needs one of the roles: {}", needed.join(", ")),
+                "Ask an operator for the role, or use another tool.",
+            ),
+            Self::TenantMismatch { .. } => {
+                ("expected the caller's own tenant".into(), "Call again with the caller's own tenant.")
+            }
+            Self::ResourceDenied { .. } => {
+                ("expected a resource of the caller's own".into(), "Call again with a resource of the caller's own.")
+            }
+            Self::Rule { expected, .. } => {
+                (expected.clone(), "Change the arguments so that the rule holds, or ask an operator.")
+            }
+            Self::UpstreamUnavailable => {
+                ("the tool server cannot be reached; nothing was sent".into(), "Send the same call again later.")
+            }
+            Self::OutcomeUnknown => (
+                "the call was sent and no answer came".into(),
+                "Don't send it again, with a new key least of all; ask an operator, naming the action id.",
+            ),
+            Self::UpstreamFailed => {
+                ("the tool server broke off; the tool changes nothing".into(), "Send the same call again.")
+            }
+            Self::Cancelled => ("the call was cancelled".into(), "Call again if the answer is still wanted."),
+            Self::Overloaded => ("too many calls are in flight".into(), "Send the same call again in a second."),
+            Self::InternalError => (
+                "toolgate itself broke; nothing was sent".into(),
+                "Don't send it again; report the action id to an operator.",
+            ),
+            Self::StoreUnavailable => {
+                ("the ledger cannot be written".into(), "Send the same call again later and tell an operator.")
+            }
+        };
+        (what, next.to_owned())
+    }
+
+    /// The refusals of steps 7 to 12: those that look beyond one call.
+    fn of_the_task(&self) -> (String, String) {
+        let (what, next): (String, &str) = match self {
+            Self::LoopDetected { pattern } => (
+                format!("the task goes in circles: {pattern}"),
+                "Don't send it again: do something else, or report what is missing.",
+            ),
+            Self::IdempotencyKeyRequired { expected } => {
+                (format!("expected {expected}"), "Call again with such a key.")
+            }
+            Self::IdempotencyConflict => (
+                "this idempotency key was used for a call with other arguments".into(),
+                "Send the first arguments again to get that result; for a second, different call give a new key.",
+            ),
+            Self::DuplicateInFlight { .. } => (
+                "duplicate suppressed: the same call is still running, and its result is not known yet".into(),
+                "Send the same call with the same key again a little later to get its result.",
+            ),
+            Self::IdempotencyKeyExpired => (
+                "this idempotency key was used long ago, and its result is no longer kept".into(),
+                "Find out what that call has done; only for a second execution give a new key.",
+            ),
+            Self::BudgetCallsExceeded { most } => (
+                format!("this task may call the tool {most} times, and has"),
+                "Go on without it, or stop and report what was done and what is missing.",
+            ),
+            Self::BudgetExceeded { dimension, left, reads_remain } => (
+                format!("the task has reached its limit of {dimension}; left: {left}"),
+                if *reads_remain {
+                    "Only tools that change nothing may still be called; report what was done and what is missing."
+                } else {
+                    "Stop, and report what was done and what is missing."
+                },
+            ),
+            Self::RateExceeded { after_ms } => (
+                format!("the tool may be called again in {} seconds", after_ms.div_ceil(1000)),
+                "Send the same call again then.",
+            ),
+            Self::Fenced => {
+                ("another holder of this session has gone on since".into(), "Stop: another one works on this session.")
+            }
+            Self::SessionBusy => {
+                ("other calls of this session have to end first".into(), "Send the same call again in a second.")
+            }
+            _ => (
+                "its answer could not be recorded".into(),
+                "Don't send it again: use the attached result, and report the action id to an operator.",
+            ),
+        };
+        (what, next.to_owned())
+    }
+}
