@@ -138,10 +138,7 @@ async fn step(mut feed: Feed) -> (Feed, Option<Inbound>) {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        let (link, id) = (self.link.clone(), self.exchange.id.clone());
-        crate::telemetry::tasks::spawn("end of a subscription", async move {
-            link.cancel(&id, "the agent no longer listens").await;
-        });
+        self.link.cancel(&self.exchange.id, "the agent no longer listens");
     }
 }
 

@@ -120,24 +120,34 @@ impl Links {
         Ok(link)
     }
 
-    /// Sends a request to a server. One that no longer knows the session, as after a restart, has proven that it did
-    /// nothing: it gets a new session and the request once more.
+    /// Sends a request to a server. `begins` hears on which link and under which id before anything leaves; if it says
+    /// no, nothing is sent, and there is no exchange. A server that no longer knows the session, as after a restart, has
+    /// proven that it did nothing: it gets a new session and the request once more.
     pub async fn request(
         &self,
         name: &ServerName,
         message: Message,
         params: Vec<(String, String)>,
-    ) -> Result<(Arc<Link>, Exchange), Fault> {
+        mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
+    ) -> Result<Option<(Arc<Link>, Exchange)>, Fault> {
         let link = self.link(name).await?;
-        match (link.request(message.clone(), params.clone()).await, &self.session) {
+        let mut exchange = link.request(message.clone(), params.clone()).await?;
+        if !begins(&link, &exchange.id) {
+            return Ok(None);
+        }
+        match (exchange.begin().await, &self.session) {
             (Err(fault), Some(session)) if fault.status == Some(404) => {
                 tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
                 session.links.lock().await.retain(|_, known| !Arc::ptr_eq(known, &link));
                 let link = self.link(name).await?;
-                let exchange = link.request(message, params).await?;
-                Ok((link, exchange))
+                let mut exchange = link.request(message, params).await?;
+                if !begins(&link, &exchange.id) {
+                    return Ok(None);
+                }
+                exchange.begin().await?;
+                Ok(Some((link, exchange)))
             }
-            (sent, _) => sent.map(|exchange| (link, exchange)),
+            (begun, _) => begun.map(|()| Some((link, exchange))),
         }
     }
 
@@ -185,7 +195,7 @@ impl Links {
     }
 
     /// Hands the agent's cancellation to the server that works on the request, under the server's id of it.
-    pub async fn cancel(&self, note: &Message) {
+    pub fn cancel(&self, note: &Message) {
         let Some(mut params) = note.body.as_ref().and_then(Text::object) else { return };
         let Some(id) = params.get("requestId").cloned() else { return };
         let found = {
@@ -198,10 +208,7 @@ impl Links {
         };
         if let Some((link, upstream_id)) = found {
             params.set("requestId", upstream_id);
-            let note = Message { body: Some(Object::text(&params)), ..note.clone() };
-            if let Err(fault) = link.notify(note).await {
-                tracing::debug!(%fault, "a cancellation did not reach the tool server");
-            }
+            link.pass_cancellation(Message { body: Some(Object::text(&params)), ..note.clone() });
         }
     }
 
@@ -216,8 +223,7 @@ impl Links {
 }
 
 impl Waiting {
-    /// Says which server works on the request, under which id. False: the agent has cancelled it already, and the server
-    /// has not been told.
+    /// Says which server works on the request from now on, under which id. False: the agent has cancelled it already.
     #[must_use]
     pub fn on(&self, link: &Arc<Link>, id: &Text) -> bool {
         let mut in_flight = self.links.in_flight.lock();
