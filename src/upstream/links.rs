@@ -51,6 +51,17 @@ pub struct Waiting {
     pub cancelled: CancellationToken,
 }
 
+/// Why a request of an agent cannot wait for its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CannotWait {
+    /// The agent used an id twice.
+    #[error("another request of this id waits for its answer; use ids only once")]
+    SameId,
+    /// The agent sent more than it lets us answer.
+    #[error("{IN_FLIGHT} requests wait for their answers already; send more once some are answered")]
+    TooMany,
+}
+
 impl Links {
     /// The shared modern links.
     pub fn shared(servers: Arc<Servers>) -> Self {
@@ -183,15 +194,18 @@ impl Links {
         }
     }
 
-    /// Notes that the agent's request waits; none if one of that id does already, or too many do.
-    pub fn wait(self: &Arc<Self>, id: &Text) -> Option<Waiting> {
+    /// Notes that the agent's request waits.
+    pub fn wait(self: &Arc<Self>, id: &Text) -> Result<Waiting, CannotWait> {
         let cancelled = CancellationToken::new();
         let mut in_flight = self.in_flight.lock();
-        if in_flight.len() >= IN_FLIGHT || in_flight.contains_key(id.as_bytes()) {
-            return None;
+        if in_flight.contains_key(id.as_bytes()) {
+            return Err(CannotWait::SameId);
+        }
+        if in_flight.len() >= IN_FLIGHT {
+            return Err(CannotWait::TooMany);
         }
         in_flight.insert(id.as_bytes().to_vec(), InFlight { link: None, cancelled: cancelled.clone() });
-        Some(Waiting { links: self.clone(), id: id.as_bytes().to_vec(), cancelled })
+        Ok(Waiting { links: self.clone(), id: id.as_bytes().to_vec(), cancelled })
     }
 
     /// Hands the agent's cancellation to the server that works on the request, under the server's id of it.
@@ -212,13 +226,11 @@ impl Links {
         }
     }
 
-    /// Ends all links of a legacy session.
+    /// Ends all links of a legacy session, side by side: there are no more than servers configured.
     pub async fn close(&self) {
         let Some(session) = &self.session else { return };
         let links: Vec<_> = session.links.lock().await.drain().collect();
-        for (_, link) in links {
-            link.close().await;
-        }
+        futures_util::future::join_all(links.iter().map(|(_, link)| link.close())).await;
     }
 }
 
@@ -243,5 +255,28 @@ impl Drop for Waiting {
         if !self.cancelled.is_cancelled() {
             in_flight.remove(&self.id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::http::connections;
+    use crate::upstream::server::Surroundings;
+    use std::path::PathBuf;
+
+    /// SECURITY §8: an agent's open requests have a bound, and it is told what it ran into.
+    #[test]
+    fn an_agent_is_told_why_a_request_cannot_wait() {
+        let around =
+            Surroundings { connections: connections().unwrap(), guard: PathBuf::new(), leftovers: Arc::default() };
+        let links = Arc::new(Links::shared(Arc::new(Servers::new(Vec::new(), &around))));
+        let id = |number: usize| Text::string(&number.to_string());
+        let mut waiting: Vec<_> = (0..IN_FLIGHT).map(|number| links.wait(&id(number)).unwrap()).collect();
+        let cannot = |number| links.wait(&id(number)).map(drop);
+        assert_eq!(cannot(7), Err(CannotWait::SameId));
+        assert_eq!(cannot(IN_FLIGHT), Err(CannotWait::TooMany));
+        waiting.truncate(7);
+        assert_eq!((cannot(7), cannot(IN_FLIGHT)), (Ok(()), Ok(())));
     }
 }
