@@ -18,6 +18,7 @@ mod standalone;
 pub mod stdio;
 
 use crate::mcp::message::Message;
+use crate::mcp::sse::Comment;
 use crate::model::reply::Fault;
 use tokio::sync::mpsc;
 
@@ -27,8 +28,8 @@ pub const QUEUE: usize = 64;
 /// What arrives on an exchange before and with its answer.
 #[derive(Debug)]
 pub enum Inbound {
-    /// A comment on the stream: the server is alive.
-    KeepAlive,
+    /// A comment on the stream: the server is alive, and may say more.
+    Comment(Comment),
     /// A legacy server closed the stream and wants to be asked again after this many milliseconds (PROTOCOL §3.1).
     Interrupted(u64),
     /// A notification or request that belongs to the exchange, or its answer, which ends it.

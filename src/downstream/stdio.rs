@@ -141,7 +141,7 @@ impl Desk {
         tasks::spawn("stdio answer", async move {
             while let Some(outgoing) = inlet.recv().await {
                 let (message, last) = match outgoing {
-                    Outgoing::KeepAlive | Outgoing::Interrupted(_) => continue,
+                    Outgoing::Comment(_) | Outgoing::Interrupted(_) => continue,
                     Outgoing::Message(message) => (message, false),
                     Outgoing::Last(message) => (message, true),
                 };

@@ -4,6 +4,7 @@
 use super::{Failed, Relay, Request};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Kind, Message};
+use crate::mcp::sse::Comment;
 use crate::model::reply::Fault;
 use crate::outlet::Outgoing;
 use crate::upstream::Inbound;
@@ -48,9 +49,13 @@ impl Relay {
                 }
                 Some((feed, inbound)) = next.next(), if !next.is_empty() => {
                     let outgoing = match inbound {
-                        Some(Inbound::KeepAlive | Inbound::Interrupted(_)) => {
+                        Some(Inbound::Comment(comment)) => {
                             next.push(step(feed));
-                            Outgoing::KeepAlive
+                            Outgoing::Comment(comment)
+                        }
+                        Some(Inbound::Interrupted(_)) => {
+                            next.push(step(feed));
+                            Outgoing::Comment(Comment::default())
                         }
                         Some(Inbound::Message(message)) if message.kind == Kind::Notification => {
                             next.push(step(feed));

@@ -243,9 +243,9 @@ impl HttpExchange {
     /// One step on the event stream. None: nothing to hand on yet, look again.
     async fn event(&mut self, mut body: Incoming, mut framer: Framer) -> Result<Option<Inbound>, Fault> {
         match framer.next_block() {
-            Some(Block::Comment) => {
+            Some(Block::Comment(comment)) => {
                 self.source = Source::Events(body, framer);
-                Ok(Some(Inbound::KeepAlive))
+                Ok(Some(Inbound::Comment(comment)))
             }
             Some(Block::Event(event)) => {
                 self.retry_ms = event.retry.map_or(self.retry_ms, |retry| retry.min(LONGEST_RETRY_MS));

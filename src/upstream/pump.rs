@@ -126,7 +126,7 @@ impl Passage<'_> {
             };
             let outgoing = match inbound {
                 None => return Err(Fault::after_sending("the tool server closed the exchange without an answer")),
-                Some(Inbound::KeepAlive) => Outgoing::KeepAlive,
+                Some(Inbound::Comment(comment)) => Outgoing::Comment(comment),
                 Some(Inbound::Interrupted(retry_ms)) => Outgoing::Interrupted(retry_ms),
                 Some(Inbound::Message(message)) if message.kind == Kind::Response => {
                     return Ok(Passed::Answer(message));
@@ -138,7 +138,7 @@ impl Passage<'_> {
             };
             let pause = match outgoing {
                 Outgoing::Interrupted(retry_ms) => Some(Duration::from_millis(retry_ms)),
-                Outgoing::KeepAlive | Outgoing::Message(_) | Outgoing::Last(_) => None,
+                Outgoing::Comment(_) | Outgoing::Message(_) | Outgoing::Last(_) => None,
             };
             if self.waiting.cancelled.is_cancelled() {
                 continue;

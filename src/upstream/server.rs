@@ -278,7 +278,7 @@ impl Server {
                         Inbound::Message(message) if message.kind == Kind::Response && message.is_error => {
                             return std::future::pending().await;
                         }
-                        Inbound::Message(_) | Inbound::KeepAlive | Inbound::Interrupted(_) => {}
+                        Inbound::Message(_) | Inbound::Comment(_) | Inbound::Interrupted(_) => {}
                     }
                 }
             }

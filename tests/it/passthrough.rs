@@ -256,11 +256,23 @@ async fn streams_arrive_event_by_event() {
                     other @ Block::Event { .. } => panic!("{other:?}"),
                 }
             };
-            assert!(first.starts_with(' ') || first.is_empty(), "{first:?}");
+            assert_eq!(first, " still there");
             for step in 1..4 {
                 server.send(event(&progress(step))).await.unwrap();
                 assert_eq!(reading.message().await, progress(step));
+                // A bare sign of life stays one.
+                for comment in ["", " {\"x\": 1}", "\u{1f9fe}"] {
+                    server.send(format!(":{comment}\n\n")).await.unwrap();
+                    assert_eq!(reading.next().await, Some(Block::Comment(comment.to_owned())));
+                }
             }
+            // Where a comment was said is kept, also when nobody has read yet.
+            let together = [event(&progress(4)), ": a\n\n".to_owned(), event(&progress(5)), ": b\n\n".to_owned()];
+            server.send(together.concat()).await.unwrap();
+            assert_eq!(reading.message().await, progress(4));
+            assert_eq!(reading.next().await, Some(Block::Comment(" a".to_owned())));
+            assert_eq!(reading.message().await, progress(5));
+            assert_eq!(reading.next().await, Some(Block::Comment(" b".to_owned())));
             let id = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
             server.send(event(&done(&id))).await.unwrap();
             assert_eq!(reading.message().await["id"], message["id"]);
