@@ -61,6 +61,8 @@ struct Strings {
     script: Mutex<Script>,
     /// Whether notifications are left without an answer.
     ignoring: AtomicBool,
+    /// Whether the script answers subscriptions too.
+    scripted: AtomicBool,
     /// Open listening streams: standalone legacy ones and modern subscriptions, each with the id of its request.
     listeners: Mutex<Vec<(Option<Value>, mpsc::Sender<String>)>>,
     /// How many event streams of ours toolgate closed before we did.
@@ -117,6 +119,7 @@ impl Puppet {
             news: Notify::new(),
             script: Mutex::new(script),
             ignoring: AtomicBool::new(false),
+            scripted: AtomicBool::new(false),
             listeners: Mutex::default(),
             closed: Mutex::default(),
             sessions: Mutex::default(),
@@ -179,6 +182,11 @@ impl Puppet {
     /// From now on everything but the handshake and the listing is answered like this.
     pub fn answers(&self, script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) {
         *self.strings.script.lock().unwrap() = Arc::new(script);
+    }
+
+    /// From now on subscriptions are answered as everything else.
+    pub fn scripts_subscriptions(&self) {
+        self.strings.scripted.store(true, Ordering::Relaxed);
     }
 
     /// From now on not even a notification is answered.
@@ -309,7 +317,7 @@ impl Strings {
                 "resultType": "complete", "supportedVersions": [MODERN], "capabilities": self.capabilities,
                 "ttlMs": 0, "cacheScope": "private",
             }))),
-            "subscriptions/listen" => {
+            "subscriptions/listen" if !self.scripted.load(Ordering::Relaxed) => {
                 let id = seen.body["id"].clone();
                 let receiver = self.listener(Some(id.clone()));
                 let ack = json!({
