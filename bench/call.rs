@@ -154,7 +154,7 @@ impl Stand {
             arrived: Clock.steady(),
         };
         let (caller, links) = (self.caller.clone(), Arc::new(self.links.alone()));
-        let waiting = message.id.as_ref().and_then(|id| links.wait(id)).unwrap();
+        let waiting = message.id.as_ref().map(|id| links.wait(id).unwrap()).unwrap();
         Call { judged, caller, message, era: Era::Modern, links, outlet, waiting }
     }
 

@@ -2,6 +2,7 @@
 //! several servers share one address, the names that say which server is meant.
 
 mod discover;
+mod feed;
 mod forward;
 mod listen;
 mod merge;

@@ -1,5 +1,6 @@
 //! Floor 1: tool servers. One conversation with a server is a link; one request on it is an exchange.
 
+pub mod backoff;
 pub mod catalog;
 pub mod child;
 pub mod http;
@@ -18,6 +19,7 @@ mod standalone;
 pub mod stdio;
 
 use crate::mcp::message::Message;
+use crate::mcp::sse::Comment;
 use crate::model::reply::Fault;
 use tokio::sync::mpsc;
 
@@ -27,8 +29,8 @@ pub const QUEUE: usize = 64;
 /// What arrives on an exchange before and with its answer.
 #[derive(Debug)]
 pub enum Inbound {
-    /// A comment on the stream: the server is alive.
-    KeepAlive,
+    /// A comment on the stream: the server is alive, and may say more.
+    Comment(Comment),
     /// A legacy server closed the stream and wants to be asked again after this many milliseconds (PROTOCOL §3.1).
     Interrupted(u64),
     /// A notification or request that belongs to the exchange, or its answer, which ends it.

@@ -54,7 +54,7 @@ pub(super) fn events(stream: impl Stream<Item = Bytes> + Send + 'static) -> Answ
     answer
 }
 
-/// What a modern agent reads: each message as it comes, keep-alives kept, and signs of life in between. When the agent
+/// What a modern agent reads: each message and comment as it comes, and signs of life in between. When the agent
 /// goes away the receiver is dropped, which tells whoever writes.
 pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> Answer {
     let state = (Some(first), rest, false);
@@ -70,7 +70,8 @@ pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> 
             },
         };
         let (bytes, ended) = match next {
-            None | Some(Outgoing::KeepAlive | Outgoing::Interrupted(_)) => (Bytes::from_static(KEEP_ALIVE), false),
+            None | Some(Outgoing::Interrupted(_)) => (Bytes::from_static(KEEP_ALIVE), false),
+            Some(Outgoing::Comment(comment)) => (comment.encode(), false),
             Some(Outgoing::Message(message)) => (encode(None, &message.encode()), false),
             Some(Outgoing::Last(message)) => (encode(None, &message.encode()), true),
         };

@@ -121,7 +121,7 @@ impl Door {
             return;
         }
         match message.method.as_str() {
-            "notifications/cancelled" => session.links.cancel(&message).await,
+            "notifications/cancelled" => session.links.cancel(&message),
             method if FOR_SERVERS.contains(&method) || self.policy.current().mode == Mode::Observe => {
                 for (_, link) in session.links.open_links().await {
                     report(link.notify(message.clone()).await);

@@ -41,11 +41,14 @@ impl Door {
     pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> mpsc::Receiver<Outgoing> {
         let (outlet, inlet) = mpsc::channel(QUEUE);
         let era = arrived.revision.era();
-        let Some(waiting) = arrived.message.id.as_ref().and_then(|id| arrived.links.wait(id)) else {
-            let words = "another request of this id waits for its answer, or too many requests do";
-            let refused = Message::error(arrived.message.id, INVALID_REQUEST, words, None);
-            drop(outlet.try_send(Outgoing::Last(refused)));
-            return inlet;
+        let id = arrived.message.id.clone().unwrap_or_else(|| Text::string(""));
+        let waiting = match arrived.links.wait(&id) {
+            Ok(waiting) => waiting,
+            Err(cannot) => {
+                let refused = Message::error(Some(id), INVALID_REQUEST, &cannot.to_string(), None);
+                drop(outlet.try_send(Outgoing::Last(refused)));
+                return inlet;
+            }
         };
         match treatment(&arrived.message.method, era) {
             Treatment::Call => match self.call(arrived, (outlet.clone(), waiting)) {

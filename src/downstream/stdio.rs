@@ -114,7 +114,7 @@ impl Desk {
                 self.say(&refuse("a tools/call needs an `id`; without one nothing is called")).await;
             }
             (Kind::Notification, None) if message.method == "notifications/cancelled" => {
-                self.door.links.cancel(&message).await;
+                self.door.links.cancel(&message);
             }
             (Kind::Notification | Kind::Response, Some(session)) => self.door.heard(session, message).await,
             (Kind::Notification | Kind::Response, None) => {}
@@ -141,7 +141,7 @@ impl Desk {
         tasks::spawn("stdio answer", async move {
             while let Some(outgoing) = inlet.recv().await {
                 let (message, last) = match outgoing {
-                    Outgoing::KeepAlive | Outgoing::Interrupted(_) => continue,
+                    Outgoing::Comment(_) | Outgoing::Interrupted(_) => continue,
                     Outgoing::Message(message) => (message, false),
                     Outgoing::Last(message) => (message, true),
                 };

@@ -3,7 +3,7 @@
 
 use super::body::{Answer, BETWEEN_SIGNS, events};
 use crate::mcp::message::Message;
-use crate::mcp::sse::{KEEP_ALIVE, encode};
+use crate::mcp::sse::{Comment, KEEP_ALIVE, encode};
 use crate::outlet::Outgoing;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 /// Events and bytes that one stream keeps.
 const KEPT: usize = 256;
 const KEPT_BYTES: usize = 4 << 20;
+/// Comments that wait to be read; older ones are dropped. Each is at most as long as `mcp::sse::LONGEST_COMMENT`.
+const COMMENTS: usize = 16;
 
 /// One stream.
 pub(super) struct Stream {
@@ -33,8 +35,17 @@ struct Written {
     retry_ms: Option<u64>,
     /// Rises when a newer reader takes the stream over.
     reader: u64,
-    /// Comments of the server so far. They have no id and are not kept.
+    /// Comments of the server so far. They have no id and are not read again.
     signs: u64,
+    /// The last of them.
+    comments: VecDeque<Said>,
+}
+
+/// A comment, its number, and the event it came after.
+struct Said {
+    sign: u64,
+    after: u64,
+    comment: Comment,
 }
 
 /// How far one reader has come.
@@ -52,7 +63,7 @@ impl Stream {
     /// Writes what a request's way back brings.
     pub(super) fn take(&self, outgoing: &Outgoing) {
         match outgoing {
-            Outgoing::KeepAlive => self.sign(),
+            Outgoing::Comment(comment) => self.sign(comment.clone()),
             Outgoing::Message(message) => self.write(message, false),
             Outgoing::Last(message) => self.write(message, true),
             Outgoing::Interrupted(retry_ms) => {
@@ -85,8 +96,15 @@ impl Stream {
     }
 
     /// The server said that it still works.
-    pub(super) fn sign(&self) {
-        self.written.lock().signs += 1;
+    fn sign(&self, comment: Comment) {
+        let mut written = self.written.lock();
+        written.signs += 1;
+        let said = Said { sign: written.signs, after: written.last, comment };
+        written.comments.push_back(said);
+        if written.comments.len() > COMMENTS {
+            written.comments.pop_front();
+        }
+        drop(written);
         self.more.notify_waiters();
     }
 
@@ -132,13 +150,15 @@ impl Stream {
                 if written.reader != place.reader {
                     return None;
                 }
-                if let Some((number, event)) = written.events.iter().find(|(number, _)| *number > place.after) {
+                let event = written.events.iter().find(|(number, _)| *number > place.after);
+                let said = written.comments.iter().find(|said| said.sign > place.signs);
+                if let Some(said) = said.filter(|said| event.is_none_or(|(number, _)| said.after < *number)) {
+                    place.signs = said.sign;
+                    return Some(said.comment.encode());
+                }
+                if let Some((number, event)) = event {
                     place.after = *number;
                     return Some(event.clone());
-                }
-                if written.signs != place.signs {
-                    place.signs = written.signs;
-                    return Some(Bytes::from_static(KEEP_ALIVE));
                 }
                 if written.done || written.interrupted {
                     return None;

@@ -7,11 +7,14 @@ use bytes::{Bytes, BytesMut};
 /// Longest event in bytes (SECURITY §8).
 pub const LONGEST_EVENT: usize = 4 << 20;
 
+/// Most bytes of a comment that go on, of all its lines together; the rest is cut off.
+pub const LONGEST_COMMENT: usize = 1 << 10;
+
 /// One block of an event stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
-    /// A comment, or a block of comments: a keep-alive.
-    Comment,
+    /// The comments of one block; without text a keep-alive.
+    Comment(Comment),
     /// An event.
     Event(Event),
 }
@@ -29,6 +32,48 @@ pub struct Event {
     pub retry: Option<u64>,
 }
 
+/// What the comment lines of one block say, at most [`LONGEST_COMMENT`] bytes: whole lines of text without control
+/// characters, so that none of it can become another field or event. The default is a bare keep-alive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comment {
+    /// What follows the colon of each line.
+    lines: Vec<String>,
+}
+
+impl Comment {
+    /// Takes one line in, what follows its colon.
+    fn add(&mut self, line: &[u8]) {
+        let taken: usize = self.lines.iter().map(|line| line.len() + 1).sum();
+        let room = LONGEST_COMMENT.saturating_sub(taken);
+        let mut text: String =
+            String::from_utf8_lossy(line).chars().filter(|letter| *letter == '\t' || !letter.is_control()).collect();
+        text.truncate(text.floor_char_boundary(room));
+        if !text.is_empty() {
+            self.lines.push(text);
+        }
+    }
+
+    /// Whether it says nothing.
+    pub fn is_bare(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The comment as a block of an event stream.
+    pub fn encode(&self) -> Bytes {
+        if self.is_bare() {
+            return Bytes::from_static(KEEP_ALIVE);
+        }
+        let mut out = String::new();
+        for line in &self.lines {
+            out.push(':');
+            out.push_str(line);
+            out.push('\n');
+        }
+        out.push('\n');
+        Bytes::from(out)
+    }
+}
+
 /// The stream broke its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event is longer than {LONGEST_EVENT} bytes")]
@@ -40,6 +85,8 @@ pub struct Framer {
     buffer: BytesMut,
     searched: usize,
     started: bool,
+    /// The event of a block whose comments were handed out.
+    following: Option<Event>,
 }
 
 impl Framer {
@@ -60,12 +107,21 @@ impl Framer {
 
     /// The next whole block, if there is one. Blocks that say nothing are passed over.
     pub fn next_block(&mut self) -> Option<Block> {
+        if let Some(event) = self.following.take() {
+            return Some(Block::Event(event));
+        }
         loop {
             let end = self.end_of_block()?;
             let block = self.buffer.split_to(end).freeze();
             self.searched = 0;
-            if let Some(block) = parse(&block) {
-                return Some(block);
+            match parse(&block) {
+                (Some(comment), Some(event)) if !comment.is_bare() => {
+                    self.following = Some(event);
+                    return Some(Block::Comment(comment));
+                }
+                (_, Some(event)) => return Some(Block::Event(event)),
+                (Some(comment), None) => return Some(Block::Comment(comment)),
+                (None, None) => {}
             }
         }
     }
@@ -101,14 +157,15 @@ fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-fn parse(block: &Bytes) -> Option<Block> {
+/// What one block says. Comments come first, wherever in the block they stand.
+fn parse(block: &Bytes) -> (Option<Comment>, Option<Event>) {
     let mut event = Event::default();
-    let (mut comment, mut any) = (false, false);
+    let (mut comment, mut any) = (None::<Comment>, false);
     let mut data: Vec<Bytes> = Vec::new();
     for line in block.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty()) {
         let (name, value) = match line.iter().position(|&byte| byte == b':') {
             Some(0) => {
-                comment = true;
+                comment.get_or_insert_default().add(&line[1..]);
                 continue;
             }
             Some(at) => (&line[..at], line[at + 1..].strip_prefix(b" ").unwrap_or(&line[at + 1..])),
@@ -128,7 +185,7 @@ fn parse(block: &Bytes) -> Option<Block> {
         [one] => one.clone(),
         many => Bytes::from(many.join(&b'\n')),
     };
-    if any { Some(Block::Event(event)) } else { comment.then_some(Block::Comment) }
+    (comment, any.then_some(event))
 }
 
 /// A comment that keeps a stream open.
@@ -169,7 +226,7 @@ mod tests {
         let stream = b"\xef\xbb\xbf: hi\n\nid: 1\r\ndata:\r\n\r\nevent: x\rdata: a\rdata:b\r\rretry: 50\n\ndata: {}\nunknown: 1\n\ndata: cut";
         let whole = blocks(stream, stream.len());
         assert_eq!(whole.len(), 5);
-        assert_eq!(whole[0], Block::Comment);
+        assert_eq!(whole[0], Block::Comment(Comment { lines: vec![" hi".into()] }));
         assert_eq!(whole[1], Block::Event(Event { id: Some("1".into()), ..Event::default() }));
         assert_eq!(whole[2], Block::Event(Event { name: "x".into(), data: "a\nb".into(), ..Event::default() }));
         assert_eq!(whole[3], Block::Event(Event { retry: Some(50), ..Event::default() }));
@@ -177,6 +234,39 @@ mod tests {
         for chunk in 3..20 {
             assert_eq!(blocks(stream, chunk), whole, "in chunks of {chunk}");
         }
+    }
+
+    /// The text of a comment goes on and cannot break out of its line; without text it stays a keep-alive.
+    #[test]
+    fn comments_say_again_what_they_said_and_nothing_else() {
+        let long = format!(": {}", "é".repeat(LONGEST_COMMENT));
+        let cut = format!(": {}", "é".repeat(LONGEST_COMMENT / 2 - 1));
+        for (said, again) in [
+            (":", ":"),
+            (":\r:\n:", ":"),
+            (": still there", ": still there"),
+            (":a\n:b\n:\n:c", ":a\n:b\n:c"),
+            (": a\0b\u{1b}[31m\u{85}c\td", ": ab[31mc\td"),
+            (long.as_str(), cut.as_str()),
+        ] {
+            let blocks = blocks(format!("{said}\n\n").as_bytes(), usize::MAX);
+            let [Block::Comment(comment)] = blocks.as_slice() else { panic!("{said:?}: {blocks:?}") };
+            assert_eq!(comment.encode(), format!("{again}\n\n"), "{said:?}");
+            assert!(comment.encode().len() <= LONGEST_COMMENT + 3);
+        }
+        let many = ":x\n".repeat(LONGEST_COMMENT);
+        let [Block::Comment(comment)] = &blocks(format!("{many}\n").as_bytes(), usize::MAX)[..] else { panic!() };
+        assert!(comment.encode().len() <= 2 * LONGEST_COMMENT, "{}", comment.encode().len());
+        let invalid = blocks(b": \xff\n\n", usize::MAX);
+        assert!(matches!(&invalid[..], [Block::Comment(comment)] if comment.encode() == ": \u{fffd}\n\n"));
+    }
+
+    /// A comment inside the block of an event is not lost with it, and does not take it along.
+    #[test]
+    fn a_comment_in_an_event_comes_before_it() {
+        let event = || Block::Event(Event { data: "1".into(), ..Event::default() });
+        let said = blocks(b"data: 1\n: why\n\n:\ndata: 1\n\n", 1);
+        assert_eq!(said, [Block::Comment(Comment { lines: vec![" why".into()] }), event(), event()]);
     }
 
     #[test]

@@ -1,27 +1,19 @@
 //! `subscriptions/listen`: one stream to the agent, fed by one listen at each server reached. That tools changed is said
 //! by toolgate itself, once the new list can be asked for, and also when its policy changed.
 
+use super::feed::{Feed, News, join};
 use super::{Failed, Relay, Request};
 use crate::mcp::json::{Object, Text};
-use crate::mcp::message::{Kind, Message};
-use crate::model::reply::Fault;
+use crate::mcp::message::Message;
+use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
-use crate::upstream::Inbound;
-use crate::upstream::link::{Exchange, Link};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::{FuturesUnordered, StreamExt, iter};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const TOOLS: &str = "toolsListChanged";
-/// How long a server may take to say what it will tell.
-const ACKNOWLEDGE: Duration = Duration::from_secs(5);
-
-struct Feed {
-    link: Arc<Link>,
-    exchange: Exchange,
-}
+/// Servers that are subscribed to at the same time for one agent's request.
+const SIDE_BY_SIDE: usize = 16;
 
 impl Relay {
     pub(super) async fn listen(&self, request: &Request) -> Result<Message, Failed> {
@@ -30,87 +22,75 @@ impl Relay {
         let params = request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
         let mut wanted = params.get("notifications").and_then(Text::object).unwrap_or_default();
         let tools = wanted.remove(TOOLS).is_some_and(|flag| flag.is_true());
-        let (feeds, honoured) = self.feeds(request, params, &wanted).await?;
-        if !self.acknowledge(request, tools, honoured).await {
+        let (feeds, honoured) = self.feeds(request, &wanted).await?;
+        if !self.acknowledge(request, tools, honoured.clone()).await {
             return Err(Failed::Gone);
         }
-        let asked = !wanted.is_empty();
-        let mut next: FuturesUnordered<_> = feeds.into_iter().map(step).collect();
+        let mut next: FuturesUnordered<_> = feeds.into_iter().map(|feed| feed.step(&honoured)).collect();
         loop {
             tokio::select! {
                 () = request.outlet.closed() => break,
                 () = self.closing.cancelled() => return Ok(ended(request)),
                 changed = tools_changed.changed(), if tools => {
                     let note = Message::notification("notifications/tools/list_changed", None);
-                    if changed.is_err() || request.outlet.send(Outgoing::Message(labelled(note, request))).await.is_err() {
-                        break;
-                    }
+                    if changed.is_err() || !tell(request, vec![note]).await { break; }
                 }
-                Some((feed, inbound)) = next.next(), if !next.is_empty() => {
-                    let outgoing = match inbound {
-                        Some(Inbound::KeepAlive | Inbound::Interrupted(_)) => {
-                            next.push(step(feed));
-                            Outgoing::KeepAlive
+                Some((feed, news)) = next.next(), if !next.is_empty() => {
+                    let mut goes_on = true;
+                    let notes = match news {
+                        News::Breath(comment) => {
+                            if request.outlet.send(Outgoing::Comment(comment)).await.is_err() { break; }
+                            Vec::new()
                         }
-                        Some(Inbound::Message(message)) if message.kind == Kind::Notification => {
-                            next.push(step(feed));
-                            match message.method.as_str() {
-                                "notifications/tools/list_changed" => continue,
-                                _ => Outgoing::Message(labelled(message, request)),
-                            }
+                        News::Said(note) if note.method == "notifications/tools/list_changed" => Vec::new(),
+                        News::Said(note) => vec![note],
+                        News::Again(missed) => missed,
+                        News::Refused(missed) => {
+                            goes_on = false;
+                            missed
                         }
-                        Some(Inbound::Message(_)) | None => {
-                            if next.is_empty() && asked && !tools { return Ok(ended(request)); }
-                            continue;
+                        News::Broke { in_order } => {
+                            goes_on = !in_order || tools || !next.is_empty();
+                            Vec::new()
                         }
                     };
-                    if request.outlet.send(outgoing).await.is_err() { break; }
+                    if !tell(request, notes).await { break; }
+                    if goes_on {
+                        next.push(feed.step(&honoured));
+                    } else if next.is_empty() && !tools {
+                        return Ok(ended(request));
+                    }
                 }
             }
         }
         Err(Failed::Gone)
     }
 
-    /// Listens at every server for what toolgate cannot say itself; returns what the servers will tell.
-    async fn feeds(
-        &self,
-        request: &Request,
-        mut params: Object,
-        wanted: &Object,
-    ) -> Result<(Vec<Feed>, Object), Failed> {
-        let mut feeds = Vec::new();
+    /// Listens at every server for what toolgate cannot say itself; returns what the servers will tell. Those that come
+    /// later, or come back, are asked for that and for no more: it is what the agent was promised.
+    async fn feeds<'a>(&self, request: &'a Request, wanted: &Object) -> Result<(Vec<Feed<'a>>, Object), Failed> {
         let mut honoured = Object::new();
         if wanted.is_empty() {
-            return Ok((feeds, honoured));
+            return Ok((Vec::new(), honoured));
         }
-        params.set("notifications", wanted.text());
-        for server in self.reached(&request.scope) {
-            let Ok(link) = request.links.link(&server.settings.name).await else { continue };
-            let message = Message { body: Some(params.text()), ..request.message.clone() };
-            // A feed from the start: one that is given up tells the server so.
-            let begun = async {
-                let exchange = link.request(message, Vec::new()).await?;
-                let mut feed = Feed { link: link.clone(), exchange };
-                let first = feed.exchange.next().await?;
-                Ok::<_, Fault>((feed, first))
-            };
-            match tokio::time::timeout(ACKNOWLEDGE, begun).await {
-                Ok(Ok((feed, Some(Inbound::Message(ack))))) if ack.kind == Kind::Notification => {
-                    let told = ack.body.as_ref().and_then(|params| params.get("notifications"));
-                    for (key, value) in told.iter().flat_map(|told| told.members().into_iter().flatten()) {
-                        honoured.set(&key, value);
-                    }
+        let held = self.servers.all().iter().filter(|server| request.scope.holds(&server.settings.name));
+        let held: Vec<_> = held.cloned().collect();
+        let begun = iter(held.into_iter().map(|server| Feed::begin(request, server, wanted)));
+        let mut feeds = Vec::new();
+        for begun in begun.buffered(SIDE_BY_SIDE).collect::<Vec<_>>().await {
+            match (begun, &request.scope) {
+                (Ok(feed), _) => {
+                    join(&mut honoured, &feed.told);
                     feeds.push(feed);
                 }
-                Ok(Ok((_, Some(Inbound::Message(answer))))) if answer.is_error && feeds.is_empty() => {
-                    if let crate::model::scope::Scope::One(_) = request.scope {
-                        let (code, words) = error_of(&answer);
-                        return Err(Failed::Answer(code, words));
-                    }
+                (Err(answer), Scope::One(_)) => {
+                    let (code, words) = error_of(&answer);
+                    return Err(Failed::Answer(code, words));
                 }
-                _ => {}
+                (Err(_), Scope::All) => {}
             }
         }
+        feeds.retain(|feed| feed.is_open() || !honoured.is_empty());
         Ok((feeds, honoured))
     }
 
@@ -125,24 +105,14 @@ impl Relay {
     }
 }
 
-async fn step(mut feed: Feed) -> (Feed, Option<Inbound>) {
-    let inbound = match feed.exchange.next().await {
-        Ok(inbound) => inbound,
-        Err(fault) => {
-            tracing::debug!(%fault, "a subscription broke off");
-            None
+/// Tells the agent; false if it has gone.
+async fn tell(request: &Request, notes: Vec<Message>) -> bool {
+    for note in notes {
+        if request.outlet.send(Outgoing::Message(labelled(note, request))).await.is_err() {
+            return false;
         }
-    };
-    (feed, inbound)
-}
-
-impl Drop for Feed {
-    fn drop(&mut self) {
-        let (link, id) = (self.link.clone(), self.exchange.id.clone());
-        crate::telemetry::tasks::spawn("end of a subscription", async move {
-            link.cancel(&id, "the agent no longer listens").await;
-        });
     }
+    true
 }
 
 /// Every message of a subscription carries the agent's id of it (PROTOCOL §1.8).

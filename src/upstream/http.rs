@@ -167,6 +167,8 @@ pub struct HttpExchange {
 
 #[derive(Debug)]
 enum Source {
+    /// Nothing of it has left.
+    Ready(Message),
     Json(Incoming),
     Events(Incoming, Framer),
     Interrupted,
@@ -174,28 +176,41 @@ enum Source {
 }
 
 impl HttpExchange {
-    /// Sends a request; its id must be ours.
-    pub async fn start(endpoint: &Endpoint, wire: Wire, message: &Message) -> Result<Self, Fault> {
-        let response = endpoint.post(message, &wire).await?;
-        // With or without a JSON-RPC error in it, this says that the session is no more (PROTOCOL §3.1).
-        if wire.session.is_some() && response.status() == StatusCode::NOT_FOUND {
-            return Err(of_status(StatusCode::NOT_FOUND));
-        }
-        Ok(Self { wire, ..Self::of(response, endpoint, message)? })
+    /// An exchange that has not begun; the id of its request must be ours.
+    pub fn ready(endpoint: &Endpoint, wire: Wire, message: Message) -> Self {
+        let id = message.id.clone().unwrap_or_else(|| Text::string(""));
+        let (endpoint, source) = (endpoint.clone(), Source::Ready(message));
+        Self { id, endpoint, wire, source, last_event: None, retry_ms: DEFAULT_RETRY_MS, resumptions: 0 }
     }
 
     /// The exchange that `response` begins, for `message`.
-    pub fn of(response: Response<Incoming>, endpoint: &Endpoint, message: &Message) -> Result<Self, Fault> {
-        let id = message.id.clone().unwrap_or_else(|| Text::string(""));
-        let (endpoint, source, wire) = (endpoint.clone(), Source::of(response)?, Wire::default());
-        Ok(Self { id, endpoint, wire, source, last_event: None, retry_ms: DEFAULT_RETRY_MS, resumptions: 0 })
+    pub fn of(response: Response<Incoming>, endpoint: &Endpoint, message: Message) -> Result<Self, Fault> {
+        let source = Source::of(response)?;
+        Ok(Self { source, ..Self::ready(endpoint, Wire::default(), message) })
+    }
+
+    /// Sends the request, once, and waits for the head of the answer. If this future is dropped before it completes, a
+    /// byte may have left, and nothing more arrives.
+    pub async fn begin(&mut self) -> Result<(), Fault> {
+        if !matches!(self.source, Source::Ready(_)) {
+            return Ok(());
+        }
+        let Source::Ready(message) = std::mem::replace(&mut self.source, Source::Done) else { return Ok(()) };
+        let response = self.endpoint.post(&message, &self.wire).await?;
+        // With or without a JSON-RPC error in it, this says that the session is no more (PROTOCOL §3.1).
+        if self.wire.session.is_some() && response.status() == StatusCode::NOT_FOUND {
+            return Err(of_status(StatusCode::NOT_FOUND));
+        }
+        self.source = Source::of(response)?;
+        Ok(())
     }
 
     /// What arrives next; none after the answer.
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
+        self.begin().await?;
         loop {
             match std::mem::replace(&mut self.source, Source::Done) {
-                Source::Done => return Ok(None),
+                Source::Done | Source::Ready(_) => return Ok(None),
                 Source::Json(body) => return self.whole(body).await.map(Some),
                 Source::Interrupted => self.resume().await?,
                 Source::Events(body, framer) => {
@@ -228,9 +243,9 @@ impl HttpExchange {
     /// One step on the event stream. None: nothing to hand on yet, look again.
     async fn event(&mut self, mut body: Incoming, mut framer: Framer) -> Result<Option<Inbound>, Fault> {
         match framer.next_block() {
-            Some(Block::Comment) => {
+            Some(Block::Comment(comment)) => {
                 self.source = Source::Events(body, framer);
-                Ok(Some(Inbound::KeepAlive))
+                Ok(Some(Inbound::Comment(comment)))
             }
             Some(Block::Event(event)) => {
                 self.retry_ms = event.retry.map_or(self.retry_ms, |retry| retry.min(LONGEST_RETRY_MS));

@@ -5,7 +5,7 @@ use super::Inbound;
 use super::Inbox;
 use super::child::{GRACE, Process};
 use super::http::{Endpoint, HttpExchange, Wire};
-use super::stdio::Conversation;
+use super::stdio::{Conversation, Ready};
 use crate::mcp::headers::SESSION;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Kind, Message, number};
@@ -46,7 +46,7 @@ pub struct Exchange {
 
 enum Source {
     Http(Box<HttpExchange>),
-    Lines { inbox: Inbox, conversation: Arc<Conversation>, id: u64, open: bool },
+    Lines { inbox: Inbox, ready: Option<Ready>, conversation: Arc<Conversation>, id: u64, open: bool },
 }
 
 impl Link {
@@ -69,7 +69,7 @@ impl Link {
         let message = Message::request(1, "initialize", Some(params.clone()));
         let response = endpoint.post(&message, &Wire::default()).await?;
         let session = response.headers().get(SESSION).cloned();
-        let mut exchange = HttpExchange::of(response, &endpoint, &message)?;
+        let mut exchange = HttpExchange::of(response, &endpoint, message)?;
         let answer = loop {
             match exchange.next().await? {
                 Some(Inbound::Message(answer)) if answer.kind == Kind::Response => break answer,
@@ -95,19 +95,21 @@ impl Link {
         Ok((link, answer))
     }
 
-    /// Sends a request under an id of ours. `params` are the `Mcp-Param-…` headers.
+    /// Gives a request an id of ours; nothing of it leaves before the exchange begins. `params` are the `Mcp-Param-…`
+    /// headers.
     pub async fn request(&self, message: Message, params: Vec<(String, String)>) -> Result<Exchange, Fault> {
         match &self.carrier {
             Carrier::Http { endpoint, session } => {
                 let id = number(self.next.fetch_add(1, Ordering::Relaxed));
                 let message = message.with_id(id.clone());
                 let wire = Wire { revision: Some(self.revision), session: session.clone(), params };
-                let exchange = HttpExchange::start(endpoint, wire, &message).await?;
+                let exchange = HttpExchange::ready(endpoint, wire, message);
                 Ok(Exchange { id, source: Source::Http(Box::new(exchange)) })
             }
             Carrier::Child { conversation, .. } => {
-                let (id, inbox) = conversation.request(message).await?;
-                let source = Source::Lines { inbox, conversation: conversation.clone(), id, open: true };
+                let (id, inbox, ready) = conversation.ready(message).await?;
+                let (ready, conversation) = (Some(ready), conversation.clone());
+                let source = Source::Lines { inbox, ready, conversation, id, open: true };
                 Ok(Exchange { id: number(id), source })
             }
         }
@@ -137,19 +139,32 @@ impl Link {
         }
     }
 
-    /// Tells the server that a request is no longer waited for. On modern HTTP the closed stream says so.
-    pub async fn cancel(&self, id: &Text, reason: &str) {
-        let closes = matches!(self.carrier, Carrier::Http { .. }) && self.revision.era() == Era::Modern;
-        if closes {
-            return;
-        }
+    /// Whether closing an exchange cancels it, and no notification does: on modern HTTP (PROTOCOL §1.7).
+    pub fn cancels_by_closing(&self) -> bool {
+        matches!(self.carrier, Carrier::Http { .. }) && self.revision.era() == Era::Modern
+    }
+
+    /// Tells the server that the request of this id of ours is no longer waited for.
+    pub fn cancel(self: &Arc<Self>, id: &Text, reason: &str) {
         let mut params = Object::new();
         params.set("requestId", id.clone());
         params.set("reason", Text::string(reason));
-        let note = Message::notification("notifications/cancelled", Some(params.text()));
-        if let Err(fault) = self.notify(note).await {
-            tracing::debug!(%fault, "a cancellation did not reach the tool server");
+        self.pass_cancellation(Message::notification("notifications/cancelled", Some(params.text())));
+    }
+
+    /// Sends a cancellation, unless closing does the same. Nobody waits for it: a server that leaves a request unanswered
+    /// may leave this unanswered too.
+    pub fn pass_cancellation(self: &Arc<Self>, note: Message) {
+        if self.cancels_by_closing() {
+            return;
         }
+        let link = self.clone();
+        tasks::spawn("cancellation", async move {
+            let told = tokio::time::timeout(CLOSING, link.notify(note)).await;
+            if !matches!(told, Ok(Ok(()))) {
+                tracing::debug!(?told, "a cancellation did not reach the tool server");
+            }
+        });
     }
 
     /// Reads the standalone stream of a legacy HTTP session into `inbox` until the link ends.
@@ -209,8 +224,23 @@ impl Drop for Link {
 }
 
 impl Exchange {
-    /// What arrives next; none after the answer.
+    /// Sends the request, if that has not been done. Over HTTP this waits until the server begins to answer, so the
+    /// exchange's id must be where it is needed before.
+    pub async fn begin(&mut self) -> Result<(), Fault> {
+        match &mut self.source {
+            Source::Http(exchange) => exchange.begin().await,
+            Source::Lines { ready, .. } => {
+                if let Some(ready) = ready.take() {
+                    ready.queue();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What arrives next, the sending included; none after the answer.
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
+        self.begin().await?;
         match &mut self.source {
             Source::Http(exchange) => exchange.next().await,
             Source::Lines { inbox, open, .. } => match inbox.recv().await {

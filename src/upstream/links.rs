@@ -51,6 +51,17 @@ pub struct Waiting {
     pub cancelled: CancellationToken,
 }
 
+/// Why a request of an agent cannot wait for its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CannotWait {
+    /// The agent used an id twice.
+    #[error("another request of this id waits for its answer; use ids only once")]
+    SameId,
+    /// The agent sent more than it lets us answer.
+    #[error("{IN_FLIGHT} requests wait for their answers already; send more once some are answered")]
+    TooMany,
+}
+
 impl Links {
     /// The shared modern links.
     pub fn shared(servers: Arc<Servers>) -> Self {
@@ -120,24 +131,34 @@ impl Links {
         Ok(link)
     }
 
-    /// Sends a request to a server. One that no longer knows the session, as after a restart, has proven that it did
-    /// nothing: it gets a new session and the request once more.
+    /// Sends a request to a server. `begins` hears on which link and under which id before anything leaves; if it says
+    /// no, nothing is sent, and there is no exchange. A server that no longer knows the session, as after a restart, has
+    /// proven that it did nothing: it gets a new session and the request once more.
     pub async fn request(
         &self,
         name: &ServerName,
         message: Message,
         params: Vec<(String, String)>,
-    ) -> Result<(Arc<Link>, Exchange), Fault> {
+        mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
+    ) -> Result<Option<(Arc<Link>, Exchange)>, Fault> {
         let link = self.link(name).await?;
-        match (link.request(message.clone(), params.clone()).await, &self.session) {
+        let mut exchange = link.request(message.clone(), params.clone()).await?;
+        if !begins(&link, &exchange.id) {
+            return Ok(None);
+        }
+        match (exchange.begin().await, &self.session) {
             (Err(fault), Some(session)) if fault.status == Some(404) => {
                 tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
                 session.links.lock().await.retain(|_, known| !Arc::ptr_eq(known, &link));
                 let link = self.link(name).await?;
-                let exchange = link.request(message, params).await?;
-                Ok((link, exchange))
+                let mut exchange = link.request(message, params).await?;
+                if !begins(&link, &exchange.id) {
+                    return Ok(None);
+                }
+                exchange.begin().await?;
+                Ok(Some((link, exchange)))
             }
-            (sent, _) => sent.map(|exchange| (link, exchange)),
+            (begun, _) => begun.map(|()| Some((link, exchange))),
         }
     }
 
@@ -173,19 +194,22 @@ impl Links {
         }
     }
 
-    /// Notes that the agent's request waits; none if one of that id does already, or too many do.
-    pub fn wait(self: &Arc<Self>, id: &Text) -> Option<Waiting> {
+    /// Notes that the agent's request waits.
+    pub fn wait(self: &Arc<Self>, id: &Text) -> Result<Waiting, CannotWait> {
         let cancelled = CancellationToken::new();
         let mut in_flight = self.in_flight.lock();
-        if in_flight.len() >= IN_FLIGHT || in_flight.contains_key(id.as_bytes()) {
-            return None;
+        if in_flight.contains_key(id.as_bytes()) {
+            return Err(CannotWait::SameId);
+        }
+        if in_flight.len() >= IN_FLIGHT {
+            return Err(CannotWait::TooMany);
         }
         in_flight.insert(id.as_bytes().to_vec(), InFlight { link: None, cancelled: cancelled.clone() });
-        Some(Waiting { links: self.clone(), id: id.as_bytes().to_vec(), cancelled })
+        Ok(Waiting { links: self.clone(), id: id.as_bytes().to_vec(), cancelled })
     }
 
     /// Hands the agent's cancellation to the server that works on the request, under the server's id of it.
-    pub async fn cancel(&self, note: &Message) {
+    pub fn cancel(&self, note: &Message) {
         let Some(mut params) = note.body.as_ref().and_then(Text::object) else { return };
         let Some(id) = params.get("requestId").cloned() else { return };
         let found = {
@@ -198,26 +222,20 @@ impl Links {
         };
         if let Some((link, upstream_id)) = found {
             params.set("requestId", upstream_id);
-            let note = Message { body: Some(Object::text(&params)), ..note.clone() };
-            if let Err(fault) = link.notify(note).await {
-                tracing::debug!(%fault, "a cancellation did not reach the tool server");
-            }
+            link.pass_cancellation(Message { body: Some(Object::text(&params)), ..note.clone() });
         }
     }
 
-    /// Ends all links of a legacy session.
+    /// Ends all links of a legacy session, side by side: there are no more than servers configured.
     pub async fn close(&self) {
         let Some(session) = &self.session else { return };
         let links: Vec<_> = session.links.lock().await.drain().collect();
-        for (_, link) in links {
-            link.close().await;
-        }
+        futures_util::future::join_all(links.iter().map(|(_, link)| link.close())).await;
     }
 }
 
 impl Waiting {
-    /// Says which server works on the request, under which id. False: the agent has cancelled it already, and the server
-    /// has not been told.
+    /// Says which server works on the request from now on, under which id. False: the agent has cancelled it already.
     #[must_use]
     pub fn on(&self, link: &Arc<Link>, id: &Text) -> bool {
         let mut in_flight = self.links.in_flight.lock();
@@ -237,5 +255,28 @@ impl Drop for Waiting {
         if !self.cancelled.is_cancelled() {
             in_flight.remove(&self.id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::http::connections;
+    use crate::upstream::server::Surroundings;
+    use std::path::PathBuf;
+
+    /// SECURITY §8: an agent's open requests have a bound, and it is told what it ran into.
+    #[test]
+    fn an_agent_is_told_why_a_request_cannot_wait() {
+        let around =
+            Surroundings { connections: connections().unwrap(), guard: PathBuf::new(), leftovers: Arc::default() };
+        let links = Arc::new(Links::shared(Arc::new(Servers::new(Vec::new(), &around))));
+        let id = |number: usize| Text::string(&number.to_string());
+        let mut waiting: Vec<_> = (0..IN_FLIGHT).map(|number| links.wait(&id(number)).unwrap()).collect();
+        let cannot = |number| links.wait(&id(number)).map(drop);
+        assert_eq!(cannot(7), Err(CannotWait::SameId));
+        assert_eq!(cannot(IN_FLIGHT), Err(CannotWait::TooMany));
+        waiting.truncate(7);
+        assert_eq!((cannot(7), cannot(IN_FLIGHT)), (Ok(()), Ok(())));
     }
 }

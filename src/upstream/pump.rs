@@ -55,15 +55,21 @@ impl Passage<'_> {
         let Outbound { server, message, params, timeout } = outbound;
         let mut sent = None;
         let exchange = async {
-            let sending = self.links.request(server, message, params);
-            let (link, mut exchange) = tokio::select! {
+            let sending = self.links.request(server, message, params, |link, id| {
+                let waited_for = self.waiting.on(link, id);
+                sent = waited_for.then(|| (link.clone(), id.clone()));
+                waited_for
+            });
+            let begun = tokio::select! {
                 biased;
                 () = self.gone(), if self.stop_when_gone => return Ok(Passed::Gone),
-                started = sending => started?,
+                begun = sending => begun?,
             };
-            sent = Some((link.clone(), exchange.id.clone()));
-            if !self.waiting.on(&link, &exchange.id) {
-                link.cancel(&exchange.id, "the agent cancelled the request").await;
+            // Cancelled before anything left: nothing is sent, not even what would have been finished.
+            let Some((link, mut exchange)) = begun else { return Ok(Passed::Gone) };
+            if self.waiting.cancelled.is_cancelled() {
+                // The agent's own cancellation may have overtaken the request.
+                link.cancel(&exchange.id, "the agent cancelled the request");
             }
             self.carry(&link, &mut exchange).await
         };
@@ -79,7 +85,7 @@ impl Passage<'_> {
             Err(_) => "its answer is no longer waited for",
         };
         if let Some((link, id)) = sent.filter(|_| !self.waiting.cancelled.is_cancelled()) {
-            link.cancel(&id, why).await;
+            link.cancel(&id, why);
         }
         ended
     }
@@ -99,6 +105,9 @@ impl Passage<'_> {
             passed = &mut passage => return passed,
             () = self.waiting.cancelled.cancelled(), if self.stop_when_gone => {}
         }
+        if link.cancels_by_closing() {
+            return Ok(Passed::Gone);
+        }
         // The server has been told; what it still answers is the answer.
         tokio::time::timeout(LAST_WORDS, passage).await.unwrap_or(Ok(Passed::Gone))
     }
@@ -117,7 +126,7 @@ impl Passage<'_> {
             };
             let outgoing = match inbound {
                 None => return Err(Fault::after_sending("the tool server closed the exchange without an answer")),
-                Some(Inbound::KeepAlive) => Outgoing::KeepAlive,
+                Some(Inbound::Comment(comment)) => Outgoing::Comment(comment),
                 Some(Inbound::Interrupted(retry_ms)) => Outgoing::Interrupted(retry_ms),
                 Some(Inbound::Message(message)) if message.kind == Kind::Response => {
                     return Ok(Passed::Answer(message));
@@ -129,7 +138,7 @@ impl Passage<'_> {
             };
             let pause = match outgoing {
                 Outgoing::Interrupted(retry_ms) => Some(Duration::from_millis(retry_ms)),
-                Outgoing::KeepAlive | Outgoing::Message(_) | Outgoing::Last(_) => None,
+                Outgoing::Comment(_) | Outgoing::Message(_) | Outgoing::Last(_) => None,
             };
             if self.waiting.cancelled.is_cancelled() {
                 continue;

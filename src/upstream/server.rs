@@ -1,5 +1,6 @@
 //! One configured tool server: connected, probed for its eras, listed, watched, and connected again when it is lost.
 
+use super::backoff::Backoff;
 use super::catalog::{Catalog, own_params};
 use super::child;
 use super::http::Connections;
@@ -9,7 +10,6 @@ use super::probe::{self, Verdict};
 use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
-use crate::model::clock::Clock;
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use crate::upstream::Inbound;
@@ -22,10 +22,6 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// A server that was up for so long is connected again without waiting longer than at first.
-const STEADY: Duration = Duration::from_secs(30);
 /// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
 const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
 
@@ -145,7 +141,7 @@ impl Server {
 
     /// Keeps the server connected until `stop`.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut wait = FIRST_WAIT;
+        let mut backoff = Backoff::default();
         loop {
             let connected = tokio::select! {
                 connected = self.connect() => connected,
@@ -153,16 +149,13 @@ impl Server {
             };
             match connected {
                 Ok((up, unsolicited)) => {
-                    let since = Clock.steady();
+                    backoff.works();
                     let (server, tools) = (&self.settings.name, up.catalog.tools.len());
                     tracing::info!(%server, tools, eras = %up.verdict.words(), "tool server is up");
                     let base = up.base.clone();
                     self.state.send_replace(State::Up(Arc::new(up)));
                     let why = self.watch(&base, unsolicited, &stop).await;
-                    // A server that answers and dies at once is no better than one that doesn't answer.
-                    if Clock.steady().saturating_sub(since) >= STEADY {
-                        wait = FIRST_WAIT;
-                    }
+                    backoff.broke();
                     self.state.send_replace(State::Down(why.clone()));
                     base.close().await;
                     if stop.is_cancelled() {
@@ -171,15 +164,14 @@ impl Server {
                     tracing::warn!(%server, why, "tool server is lost; its tools are hidden until it answers again");
                 }
                 Err(fault) => {
-                    tracing::warn!(server = %self.settings.name, %fault, again_in = ?wait, "tool server does not answer");
+                    tracing::warn!(server = %self.settings.name, %fault, again_in = ?backoff.longest(), "tool server does not answer");
                     self.state.send_replace(State::Down(fault.what));
                 }
             }
             tokio::select! {
-                () = tokio::time::sleep(jittered(wait)) => {}
+                () = backoff.pause() => {}
                 () = stop.cancelled() => return,
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
@@ -265,12 +257,12 @@ impl Server {
         }
         let mut params = own_params(base, None).object().unwrap_or_default();
         params.set("notifications", Text::of(&json!({ "toolsListChanged": true })));
-        let mut failures = 0_u32;
+        let (mut failures, mut backoff) = (0_u32, Backoff::default());
         loop {
             let message = Message::request(0, "subscriptions/listen", Some(params.text()));
             if let Ok(mut exchange) = base.request(message, Vec::new()).await {
                 while let Ok(Some(inbound)) = exchange.next().await {
-                    failures = 0;
+                    (failures, backoff) = (0, Backoff::default());
                     match inbound {
                         Inbound::Message(message) if message.method == "notifications/tools/list_changed" => {
                             self.stale.notify_one();
@@ -278,7 +270,7 @@ impl Server {
                         Inbound::Message(message) if message.kind == Kind::Response && message.is_error => {
                             return std::future::pending().await;
                         }
-                        Inbound::Message(_) | Inbound::KeepAlive | Inbound::Interrupted(_) => {}
+                        Inbound::Message(_) | Inbound::Comment(_) | Inbound::Interrupted(_) => {}
                     }
                 }
             }
@@ -286,17 +278,10 @@ impl Server {
             if failures > 3 {
                 return "the tool server can no longer be listened to".to_owned();
             }
-            tokio::time::sleep(jittered(FIRST_WAIT * failures)).await;
+            backoff.pause().await;
             self.stale.notify_one();
         }
     }
-}
-
-/// Between half of `wait` and all of it, so that many do not come back at once.
-fn jittered(wait: Duration) -> Duration {
-    let mut byte = [0_u8; 1];
-    let random = getrandom::fill(&mut byte).map_or(128, |()| u32::from(byte[0]));
-    wait / 2 + wait * random / 512
 }
 
 /// The revisions that all of these servers speak, as far as their eras are known.

@@ -56,6 +56,13 @@ struct Line {
     bytes: Vec<u8>,
 }
 
+/// A request that has its id and its inbox, and a place in the queue that nobody else can take. Dropping it sends nothing.
+#[derive(Debug)]
+pub struct Ready {
+    place: mpsc::OwnedPermit<Line>,
+    line: Line,
+}
+
 impl Conversation {
     /// Starts a conversation over `input` (what the server says) and `output` (what it hears), inside the runtime.
     ///
@@ -88,10 +95,16 @@ impl Conversation {
     /// replaced by one of ours, and comes back as it was. What breaks later arrives in the inbox as a fault that says
     /// whether a byte may have left. If this future is dropped before it completes, nothing was sent.
     pub async fn request(&self, message: Message) -> Result<(u64, Inbox), Fault> {
-        let Ok(place) = self.queue.reserve().await else { return Err(self.shared.routes.refusal()) };
-        let (id, message, inbox) = self.shared.routes.register(message)?;
-        place.send(Line::of(Some(id), &message));
+        let (id, inbox, ready) = self.ready(message).await?;
+        ready.queue();
         Ok((id, inbox))
+    }
+
+    /// As [`Self::request`], but the request is not queued yet.
+    pub async fn ready(&self, message: Message) -> Result<(u64, Inbox, Ready), Fault> {
+        let Ok(place) = self.queue.clone().reserve_owned().await else { return Err(self.shared.routes.refusal()) };
+        let (id, message, inbox) = self.shared.routes.register(message)?;
+        Ok((id, inbox, Ready { place, line: Line::of(Some(id), &message) }))
     }
 
     /// Queues a notification, or a response to a request of the server, as it stands.
@@ -127,6 +140,13 @@ impl Conversation {
     /// What was dropped so far.
     pub fn counts(&self) -> Counts {
         self.shared.routes.counts()
+    }
+}
+
+impl Ready {
+    /// Queues the request.
+    pub fn queue(self) {
+        self.place.send(self.line);
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is no governed call arrives as the same JSON value, both ways and on both wires, and as soon as it is said.
 
+use crate::harness::agent::modern;
+use crate::harness::gate::Setup;
 use crate::harness::until;
 use crate::puppet::{Answer, Puppet, UNWELCOME, event, tool};
 use crate::stage::{Agent, Block, Gate, Launched, Settings};
@@ -254,11 +256,23 @@ async fn streams_arrive_event_by_event() {
                     other @ Block::Event { .. } => panic!("{other:?}"),
                 }
             };
-            assert!(first.starts_with(' ') || first.is_empty(), "{first:?}");
+            assert_eq!(first, " still there");
             for step in 1..4 {
                 server.send(event(&progress(step))).await.unwrap();
                 assert_eq!(reading.message().await, progress(step));
+                // A bare sign of life stays one.
+                for comment in ["", " {\"x\": 1}", "\u{1f9fe}"] {
+                    server.send(format!(":{comment}\n\n")).await.unwrap();
+                    assert_eq!(reading.next().await, Some(Block::Comment(comment.to_owned())));
+                }
             }
+            // Where a comment was said is kept, also when nobody has read yet.
+            let together = [event(&progress(4)), ": a\n\n".to_owned(), event(&progress(5)), ": b\n\n".to_owned()];
+            server.send(together.concat()).await.unwrap();
+            assert_eq!(reading.message().await, progress(4));
+            assert_eq!(reading.next().await, Some(Block::Comment(" a".to_owned())));
+            assert_eq!(reading.message().await, progress(5));
+            assert_eq!(reading.next().await, Some(Block::Comment(" b".to_owned())));
             let id = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
             server.send(event(&done(&id))).await.unwrap();
             assert_eq!(reading.message().await["id"], message["id"]);
@@ -428,6 +442,79 @@ async fn a_read_ends_before_the_server_has_said_anything() {
             }
             puppet.closed(&id).await;
         }
+    }
+}
+
+/// PROTOCOL §4.3 (8) and §3.1: a legacy server that has read a request and not begun to answer is told under our id that
+/// nobody waits for it: the agent cancelled it, went away from what ends with it, or it took too long.
+#[tokio::test]
+async fn a_legacy_server_hears_of_a_cancellation_before_its_first_word() {
+    let (puppet, gate) = stage_in(false).await;
+    let agent = gate.legacy("/mcp/oracle").await;
+    agent.ask("prompts/list", json!({})).await;
+    puppet.answers(|_| Answer::Silence);
+    let (read, write) = (("tools/call", "name", "read"), ("tools/call", "name", "write"));
+    let resource = ("resources/read", "uri", "x:y");
+    // What changes something does not end with its agent.
+    for ((method, key, what), leaves) in
+        [(read, false), (read, true), (write, false), (resource, false), (resource, true)]
+    {
+        puppet.forget();
+        let message = agent.request(method, json!({ key: what }));
+        let (poster, request) = (agent.clone(), message.clone());
+        let posting = tokio::spawn(async move { poster.post(&request).await.whole().await });
+        let sent = puppet.sees(method, |seen| seen.method() == method).await.body["id"].clone();
+        assert_ne!(sent, message["id"], "so that the ids can be told apart");
+        if leaves {
+            posting.abort();
+        } else {
+            let note = json!({ "requestId": message["id"], "reason": "changed my mind" });
+            let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note });
+            assert_eq!(agent.post(&note).await.status, 202);
+        }
+        let seen = puppet.sees("the cancellation", |seen| seen.method() == "notifications/cancelled").await;
+        let reason = if leaves { "the agent went away" } else { "changed my mind" };
+        assert_eq!(seen.body["params"], json!({ "requestId": sent, "reason": reason }), "{what}");
+    }
+}
+
+/// The same when it took too long, and for an agent on standard input; a server that leaves even the notification
+/// unanswered holds nobody up.
+#[tokio::test]
+async fn a_server_that_never_answers_is_told_and_not_waited_for() {
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let setup = Setup::new().server_with("oracle", &format!("url: \"{}\", timeout: 1s", puppet.url()));
+    let gate = setup.contracts(&[("oracle__read", "read")]).start().await;
+    puppet.answers(|_| Answer::Silence);
+    puppet.leaves_notifications();
+    let agent = gate.agent().at("oracle").initialize().await;
+    let answer = agent.legacy_call("read", json!({})).await;
+    assert_eq!(answer.refusal(), "upstream_failed", "{answer:?}");
+    let sent = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
+    let seen = puppet.sees("the cancellation", |seen| seen.method() == "notifications/cancelled").await;
+    assert_eq!(seen.body["params"]["requestId"], sent);
+
+    let launched = gate.setup.directory().join("launched");
+    for legacy in [true, false] {
+        puppet.forget();
+        let mut agent = Launched::start(&gate.setup, &["--data", launched.to_str().unwrap()], legacy).await;
+        let mut params = json!({ "name": "read" });
+        if !legacy {
+            params = modern("tools/call", params)["params"].clone();
+        }
+        agent.say(&json!({ "jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": params })).await;
+        let sent = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
+        let note = json!({ "requestId": "mine" });
+        agent.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": note })).await;
+        puppet.closed(&sent).await;
+        if legacy {
+            let told = puppet.sees("the cancellation", |seen| seen.method() == "notifications/cancelled").await;
+            assert_eq!(told.body["params"], json!({ "requestId": sent }));
+        } else {
+            // On the modern wire the closed connection is all that is said.
+            assert!(!puppet.seen().iter().any(|seen| seen.method() == "notifications/cancelled"));
+        }
+        agent.end().await;
     }
 }
 

@@ -74,7 +74,7 @@ fn call(params: &Value) -> Message {
 async fn next(inbox: &mut Inbox) -> Message {
     match inbox.recv().await.unwrap().unwrap() {
         Inbound::Message(message) => message,
-        Inbound::KeepAlive | Inbound::Interrupted(_) => panic!("there are none on stdio"),
+        Inbound::Comment(_) | Inbound::Interrupted(_) => panic!("there are none on stdio"),
     }
 }
 

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -58,6 +59,10 @@ struct Strings {
     seen: Mutex<Vec<Seen>>,
     news: Notify,
     script: Mutex<Script>,
+    /// Whether notifications are left without an answer.
+    ignoring: AtomicBool,
+    /// Whether the script answers subscriptions too.
+    scripted: AtomicBool,
     /// Open listening streams: standalone legacy ones and modern subscriptions, each with the id of its request.
     listeners: Mutex<Vec<(Option<Value>, mpsc::Sender<String>)>>,
     /// How many event streams of ours toolgate closed before we did.
@@ -113,6 +118,8 @@ impl Puppet {
             seen: Mutex::default(),
             news: Notify::new(),
             script: Mutex::new(script),
+            ignoring: AtomicBool::new(false),
+            scripted: AtomicBool::new(false),
             listeners: Mutex::default(),
             closed: Mutex::default(),
             sessions: Mutex::default(),
@@ -175,6 +182,16 @@ impl Puppet {
     /// From now on everything but the handshake and the listing is answered like this.
     pub fn answers(&self, script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) {
         *self.strings.script.lock().unwrap() = Arc::new(script);
+    }
+
+    /// From now on subscriptions are answered as everything else.
+    pub fn scripts_subscriptions(&self) {
+        self.strings.scripted.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on not even a notification is answered.
+    pub fn leaves_notifications(&self) {
+        self.strings.ignoring.store(true, Ordering::Relaxed);
     }
 
     /// Answers one `method` with an event stream in the test's hands.
@@ -280,6 +297,14 @@ impl Strings {
         result
     }
 
+    /// The answer to a notification, unless there is none.
+    async fn accepted(&self) -> Response {
+        if self.ignoring.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        bare(202)
+    }
+
     fn listener(&self, id: Option<Value>) -> mpsc::Receiver<String> {
         let (sender, receiver) = mpsc::channel(64);
         self.listeners.lock().unwrap().push((id, sender));
@@ -292,7 +317,7 @@ impl Strings {
                 "resultType": "complete", "supportedVersions": [MODERN], "capabilities": self.capabilities,
                 "ttlMs": 0, "cacheScope": "private",
             }))),
-            "subscriptions/listen" => {
+            "subscriptions/listen" if !self.scripted.load(Ordering::Relaxed) => {
                 let id = seen.body["id"].clone();
                 let receiver = self.listener(Some(id.clone()));
                 let ack = json!({
@@ -357,7 +382,7 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
             strings.seen.lock().unwrap().push(seen.clone());
             strings.news.notify_waiters();
             if seen.body.get("id").is_none() || method.is_empty() {
-                return bare(202);
+                return strings.accepted().await;
             }
             let script = strings.script.lock().unwrap().clone();
             script(&seen)

@@ -396,6 +396,11 @@ impl Launched {
         }
     }
 
+    /// The next thing that toolgate says.
+    pub async fn hears(&mut self) -> Value {
+        self.gate.read().await.expect("toolgate still lives").message()
+    }
+
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({ "name": tool, "arguments": arguments })).await
     }

@@ -1,0 +1,245 @@
+//! What one server tells one subscription of an agent: subscribed to, heard, and subscribed to again when it breaks off.
+
+use super::Request;
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::sse::Comment;
+use crate::model::reply::{Fault, Sent};
+use crate::upstream::Inbound;
+use crate::upstream::backoff::Backoff;
+use crate::upstream::link::{Exchange, Link};
+use crate::upstream::server::{Server, State};
+use serde_json::json;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a server may take to say what it will tell.
+const ACKNOWLEDGE: Duration = Duration::from_secs(5);
+/// Resources of one server that an agent is told to read again after its feed broke off; of more it hears nothing.
+const MISSED: usize = 256;
+const RESOURCES: &str = "resourceSubscriptions";
+/// What a list that may have changed is asked for by, and what is said then (PROTOCOL §1.8).
+const LISTS: [(&str, &str); 2] = [
+    ("promptsListChanged", "notifications/prompts/list_changed"),
+    ("resourcesListChanged", "notifications/resources/list_changed"),
+];
+
+/// One server's part in a subscription.
+pub(super) struct Feed<'a> {
+    request: &'a Request,
+    server: Arc<Server>,
+    /// What the server says it will tell, of what it was asked for.
+    pub(super) told: Object,
+    open: Option<Open>,
+    backoff: Backoff,
+    /// Whether the log says already that it cannot be opened.
+    reported: bool,
+}
+
+/// What became of a feed.
+pub(super) enum News {
+    /// The server says that it is alive.
+    Breath(Comment),
+    /// A notification.
+    Said(Message),
+    /// The server ended it, in good order or not.
+    Broke {
+        /// Whether it said so.
+        in_order: bool,
+    },
+    /// It is open again. The notifications say what the agent may have missed.
+    Again(Vec<Message>),
+    /// The server does not want to be listened to any more. The notifications say what the agent may have missed.
+    Refused(Vec<Message>),
+}
+
+/// A subscription at a server. Dropping it tells the server so.
+struct Open {
+    link: Arc<Link>,
+    exchange: Exchange,
+    over: bool,
+}
+
+/// How a server took a subscription.
+enum Taken {
+    Acknowledged(Open, Object),
+    Refused(Message),
+}
+
+impl<'a> Feed<'a> {
+    /// Subscribes to `wanted` at a server. One that does not answer is tried again by [`Self::step`]; the error is the
+    /// answer of one that refuses.
+    pub(super) async fn begin(request: &'a Request, server: Arc<Server>, wanted: &Object) -> Result<Self, Message> {
+        let (told, backoff) = (Object::new(), Backoff::default());
+        let mut feed = Self { request, server, told, open: None, backoff, reported: false };
+        if feed.server.up().is_none() {
+            return Ok(feed);
+        }
+        match feed.subscribe(wanted).await {
+            Ok(Taken::Acknowledged(open, told)) => {
+                feed.backoff.works();
+                (feed.open, feed.told) = (Some(open), told);
+            }
+            Ok(Taken::Refused(answer)) => return Err(answer),
+            Err(fault) => feed.failed(&fault),
+        }
+        Ok(feed)
+    }
+
+    /// Whether the server listens to it now.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Waits for news. A feed that is not open is opened again first, and then asks for `wanted`.
+    pub(super) async fn step(mut self, wanted: &Object) -> (Self, News) {
+        let news = match self.open.as_mut() {
+            Some(open) => open.next().await,
+            None => self.again(wanted).await,
+        };
+        if let News::Broke { in_order } = &news {
+            tracing::debug!(server = %self.server.settings.name, in_order, "a subscription broke off");
+            self.backoff.broke();
+            self.open = None;
+        }
+        (self, news)
+    }
+
+    async fn again(&mut self, wanted: &Object) -> News {
+        loop {
+            // Whoever else waits for the server starts from the same moment, so the pause comes after it.
+            let _ = self.server.state().wait_for(|state| matches!(state, State::Up(_))).await;
+            self.backoff.pause().await;
+            match self.subscribe(wanted).await {
+                Ok(Taken::Acknowledged(open, told)) => {
+                    if std::mem::take(&mut self.reported) {
+                        tracing::info!(server = %self.server.settings.name, "a subscription is open again");
+                    }
+                    self.backoff.works();
+                    join(&mut self.told, &told);
+                    let missed = missed(&self.told);
+                    (self.open, self.told) = (Some(open), told);
+                    return News::Again(missed);
+                }
+                Ok(Taken::Refused(_)) => {
+                    let server = &self.server.settings.name;
+                    tracing::warn!(%server, "a tool server refuses a subscription that it had; it is no longer listened to");
+                    return News::Refused(missed(&self.told));
+                }
+                Err(fault) => self.failed(&fault),
+            }
+        }
+    }
+
+    fn failed(&mut self, fault: &Fault) {
+        if !std::mem::replace(&mut self.reported, true) {
+            let (server, again_in) = (&self.server.settings.name, self.backoff.longest());
+            tracing::warn!(%server, %fault, ?again_in, "a subscription cannot be opened; it is tried again");
+        }
+        if fault.sent == Sent::Nothing {
+            self.server.suspect();
+        }
+    }
+
+    async fn subscribe(&self, wanted: &Object) -> Result<Taken, Fault> {
+        let mut params = self.request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
+        params.set("notifications", wanted.text());
+        let message = Message { body: Some(params.text()), ..self.request.message.clone() };
+        let begun = async {
+            let link = self.request.links.link(&self.server.settings.name).await?;
+            let exchange = link.request(message, Vec::new()).await?;
+            // From the start: one that is given up tells the server so.
+            let mut open = Open { link, exchange, over: false };
+            loop {
+                match open.exchange.next().await? {
+                    Some(Inbound::Comment(_) | Inbound::Interrupted(_)) => {}
+                    Some(Inbound::Message(ack)) if ack.method == "notifications/subscriptions/acknowledged" => {
+                        let told = ack.body.as_ref().and_then(|params| params.get("notifications"));
+                        let told = told.as_ref().and_then(Text::object).unwrap_or_default();
+                        return Ok(Taken::Acknowledged(open, within(wanted, &told)));
+                    }
+                    Some(Inbound::Message(answer)) if answer.is_error => {
+                        open.over = true;
+                        return Ok(Taken::Refused(answer));
+                    }
+                    Some(Inbound::Message(_)) | None => {
+                        return Err(Fault::after_sending("the tool server did not acknowledge the subscription"));
+                    }
+                }
+            }
+        };
+        let begun = tokio::time::timeout(ACKNOWLEDGE, begun).await;
+        begun.unwrap_or_else(|_| Err(Fault::after_sending(format!("no acknowledgement within {ACKNOWLEDGE:?}"))))
+    }
+}
+
+impl Open {
+    async fn next(&mut self) -> News {
+        let in_order = match self.exchange.next().await {
+            Ok(Some(Inbound::Comment(comment))) => return News::Breath(comment),
+            Ok(Some(Inbound::Interrupted(_))) => return News::Breath(Comment::default()),
+            // On standard input a server may end it so (PROTOCOL §1.7).
+            Ok(Some(Inbound::Message(note))) if note.method == "notifications/cancelled" => true,
+            Ok(Some(Inbound::Message(note))) if note.kind == Kind::Notification => return News::Said(note),
+            Ok(Some(Inbound::Message(answer))) => !answer.is_error,
+            Ok(None) | Err(_) => false,
+        };
+        self.over = true;
+        News::Broke { in_order }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.over {
+            self.link.cancel(&self.exchange.id, "the agent no longer listens");
+        }
+    }
+}
+
+/// What of `told` was asked for.
+fn within(wanted: &Object, told: &Object) -> Object {
+    let mut kept = Object::new();
+    for (key, value) in told.iter() {
+        let Some(asked) = wanted.get(key) else { continue };
+        match (asked.elements(), value.elements()) {
+            (Some(asked), Some(values)) => {
+                let asked: HashSet<&[u8]> = asked.iter().map(Text::as_bytes).collect();
+                kept.set(key, Text::array(values.into_iter().filter(|value| asked.contains(value.as_bytes()))));
+            }
+            _ => kept.set(key, value.clone()),
+        }
+    }
+    kept
+}
+
+/// Adds what one server tells to what others do.
+pub(super) fn join(all: &mut Object, told: &Object) {
+    for (key, value) in told.iter() {
+        let known = all.get(key);
+        let joined = match (known.and_then(Text::elements), value.elements()) {
+            (Some(mut known), Some(values)) => {
+                let before: HashSet<_> = known.iter().map(Text::bytes).collect();
+                known.extend(values.into_iter().filter(|value| !before.contains(value.as_bytes())));
+                Text::array(known)
+            }
+            _ if known.is_some_and(Text::is_true) => continue,
+            _ => value.clone(),
+        };
+        all.set(key, joined);
+    }
+}
+
+/// What an agent that heard nothing for a while has to look at again.
+fn missed(told: &Object) -> Vec<Message> {
+    let lists = LISTS.iter().filter(|(key, _)| told.get(key).is_some_and(Text::is_true));
+    let mut notes: Vec<_> = lists.map(|(_, method)| Message::notification(method, None)).collect();
+    for uri in told.get(RESOURCES).and_then(Text::elements).unwrap_or_default().iter().take(MISSED) {
+        if let Some(uri) = uri.as_str() {
+            let params = Text::of(&json!({ "uri": uri }));
+            notes.push(Message::notification("notifications/resources/updated", Some(params)));
+        }
+    }
+    notes
+}

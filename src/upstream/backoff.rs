@@ -1,0 +1,84 @@
+//! How long to wait before a server is tried again: twice as long after each failure, never quite as long as others do.
+
+use crate::model::clock::Clock;
+use std::time::Duration;
+
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// What worked for so long is tried again without waiting longer than at first.
+const STEADY: Duration = Duration::from_secs(30);
+
+/// The wait before the next try.
+#[derive(Debug)]
+pub struct Backoff {
+    wait: Duration,
+    /// Since when it works, in steady time.
+    works: Option<Duration>,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { wait: FIRST_WAIT, works: None }
+    }
+}
+
+impl Backoff {
+    /// It works from now on.
+    pub fn works(&mut self) {
+        self.works = Some(Clock.steady());
+    }
+
+    /// It does not work, or no longer. What worked and broke at once is no better than what never worked.
+    pub fn broke(&mut self) {
+        if self.works.take().is_some_and(|since| Clock.steady().saturating_sub(since) >= STEADY) {
+            self.wait = FIRST_WAIT;
+        }
+    }
+
+    /// The longest that the next [`Self::pause`] takes: 500 ms at first, a minute at last.
+    pub fn longest(&self) -> Duration {
+        self.wait
+    }
+
+    /// Waits, at least half as long as it may take; the next time twice as long.
+    pub async fn pause(&mut self) {
+        tokio::time::sleep(self.next()).await;
+    }
+
+    fn next(&mut self) -> Duration {
+        let wait = self.wait;
+        self.wait = (wait * 2).min(LONGEST_WAIT);
+        jittered(wait)
+    }
+}
+
+/// Between half of `wait` and all of it, so that many do not come back at once.
+fn jittered(wait: Duration) -> Duration {
+    let mut byte = [0_u8; 1];
+    let random = getrandom::fill(&mut byte).map_or(128, |()| u32::from(byte[0]));
+    wait / 2 + wait * random / 512
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_bound_and_start_over_only_after_a_steady_time() {
+        let mut backoff = Backoff::default();
+        let mut longest = FIRST_WAIT;
+        for _ in 0..12 {
+            assert_eq!(backoff.longest(), longest);
+            let wait = backoff.next();
+            assert!(longest / 2 <= wait && wait <= longest, "{wait:?} of {longest:?}");
+            longest = (longest * 2).min(LONGEST_WAIT);
+        }
+        assert_eq!(backoff.longest(), LONGEST_WAIT);
+        backoff.works();
+        backoff.broke();
+        assert_eq!(backoff.longest(), LONGEST_WAIT, "it broke at once");
+        backoff.works = backoff.works.or(Some(Clock.steady().saturating_sub(STEADY)));
+        backoff.broke();
+        assert_eq!(backoff.longest(), FIRST_WAIT);
+    }
+}
