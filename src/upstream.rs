@@ -1,5 +1,6 @@
 //! Floor 1: tool servers. One conversation with a server is a link; one request on it is an exchange.
 
+mod backoff;
 pub mod catalog;
 pub mod child;
 pub mod http;

@@ -1,5 +1,6 @@
 //! One configured tool server: connected, probed for its eras, listed, watched, and connected again when it is lost.
 
+use super::backoff::{self, Backoff};
 use super::catalog::{Catalog, own_params};
 use super::child;
 use super::http::Connections;
@@ -22,10 +23,6 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// A server that was up for so long is connected again without waiting longer than at first.
-const STEADY: Duration = Duration::from_secs(30);
 /// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
 const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
 
@@ -145,13 +142,13 @@ impl Server {
 
     /// Keeps the server connected until `stop`.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut wait = FIRST_WAIT;
+        let mut backoff = Backoff::new();
         loop {
             let connected = tokio::select! {
                 connected = self.connect() => connected,
                 () = stop.cancelled() => return,
             };
-            match connected {
+            let wait = match connected {
                 Ok((up, unsolicited)) => {
                     let since = Clock.steady();
                     let (server, tools) = (&self.settings.name, up.catalog.tools.len());
@@ -159,27 +156,26 @@ impl Server {
                     let base = up.base.clone();
                     self.state.send_replace(State::Up(Arc::new(up)));
                     let why = self.watch(&base, unsolicited, &stop).await;
-                    // A server that answers and dies at once is no better than one that doesn't answer.
-                    if Clock.steady().saturating_sub(since) >= STEADY {
-                        wait = FIRST_WAIT;
-                    }
+                    let wait = backoff.wait(Clock.steady().saturating_sub(since));
                     self.state.send_replace(State::Down(why.clone()));
                     base.close().await;
                     if stop.is_cancelled() {
                         return;
                     }
                     tracing::warn!(%server, why, "tool server is lost; its tools are hidden until it answers again");
+                    wait
                 }
                 Err(fault) => {
+                    let wait = backoff.wait(Duration::ZERO);
                     tracing::warn!(server = %self.settings.name, %fault, again_in = ?wait, "tool server does not answer");
                     self.state.send_replace(State::Down(fault.what));
+                    wait
                 }
-            }
+            };
             tokio::select! {
-                () = tokio::time::sleep(jittered(wait)) => {}
+                () = tokio::time::sleep(wait) => {}
                 () = stop.cancelled() => return,
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
@@ -286,17 +282,10 @@ impl Server {
             if failures > 3 {
                 return "the tool server can no longer be listened to".to_owned();
             }
-            tokio::time::sleep(jittered(FIRST_WAIT * failures)).await;
+            tokio::time::sleep(backoff::linear(failures)).await;
             self.stale.notify_one();
         }
     }
-}
-
-/// Between half of `wait` and all of it, so that many do not come back at once.
-fn jittered(wait: Duration) -> Duration {
-    let mut byte = [0_u8; 1];
-    let random = getrandom::fill(&mut byte).map_or(128, |()| u32::from(byte[0]));
-    wait / 2 + wait * random / 512
 }
 
 /// The revisions that all of these servers speak, as far as their eras are known.
