@@ -162,7 +162,8 @@ impl Server {
                     if stop.is_cancelled() {
                         return;
                     }
-                    tracing::warn!(%server, why, "tool server is lost; its tools are hidden until it answers again");
+                    let words = "tool server is lost; its tools are hidden until it answers again";
+                    tracing::warn!(%server, why, again_in = ?wait, "{words}");
                     wait
                 }
                 Err(fault) => {
