@@ -4,6 +4,7 @@
 pub mod accept;
 mod body;
 mod checks;
+pub mod crowd;
 mod handshake;
 mod heads;
 pub mod http;
@@ -11,6 +12,7 @@ mod legacy;
 mod modern;
 mod route;
 pub mod session;
+mod shelf;
 pub mod stdio;
 mod stream;
 

@@ -23,11 +23,13 @@ use expression::{Expression, Patterns, Reads, Wanted};
 /// The rules of a contract, in the order in which they are tried.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(rename = "Rules")]
 pub struct Settings(pub Vec<Written>);
 
 /// One rule, as written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Rule")]
 pub struct Written {
     /// The code of the refusal: lower-case letters, digits and `_`, at most 64 characters.
     pub code: String,
@@ -44,6 +46,8 @@ pub struct Rule {
     /// What the expressions read, so that nothing else is converted.
     wanted: Wanted,
     reads_caller: bool,
+    /// The arguments that the expressions name, as paths from the root.
+    reads: Vec<Vec<String>>,
     names: Names,
     patterns: Patterns,
 }
@@ -85,7 +89,8 @@ impl Section for Settings {
             }
         }
         let names = Names::on(reads.arguments.iter().map(Vec::as_slice));
-        Rule { lines, wanted: reads.wanted(), reads_caller: reads.caller, names, patterns }
+        let (wanted, reads_caller) = (reads.wanted(), reads.caller);
+        Rule { lines, wanted, reads_caller, reads: reads.arguments.into_iter().collect(), names, patterns }
     }
 }
 
@@ -103,6 +108,11 @@ fn judge_code(code: &str, problems: &mut Problems) {
 // === impl Rule ===
 
 impl Rule {
+    /// The arguments that the rules name, as paths from the root.
+    pub fn reads(&self) -> &[Vec<String>] {
+        &self.reads
+    }
+
     /// Tries the rules in order.
     pub fn apply(&self, caller: &Caller, arguments: &Value, permit: &Permit) -> Result<Ruled, Refusal> {
         if self.lines.is_empty() {

@@ -1,10 +1,13 @@
 //! A changed policy is in force whole or not at all; what is wrong leaves the last good one in force and says so.
 
-use crate::harness::until;
+use crate::harness::gate::Setup;
+use crate::harness::{DEADLINE, until};
 use crate::puppet::{Puppet, tool};
-use crate::stage::{Gate, Settings, code};
+use crate::stage::{Gate, Launched, Settings, code};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,8 +33,13 @@ async fn stage() -> (Puppet, Gate) {
 
 /// Writes beside and renames, as editors and deployments do.
 fn replace(gate: &Gate, text: &str) {
-    std::fs::write(gate.path("policy.yaml.new"), text).unwrap();
-    std::fs::rename(gate.path("policy.yaml.new"), gate.path("policy.yaml")).unwrap();
+    place(gate.setup(), text);
+}
+
+fn place(setup: &Setup, text: &str) {
+    let (new, file) = (setup.directory().join("policy.yaml.new"), setup.directory().join("policy.yaml"));
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, file).unwrap();
 }
 
 async fn answers_with(gate: &Gate, expected: &str) {
@@ -112,6 +120,34 @@ async fn an_invalid_change_keeps_the_last_good_policy_and_says_so() {
     assert_ne!(gate.readiness().await["policy"]["version"], version);
 }
 
+/// SECURITY §9: a file that others may write from now on is worth nothing, though it says the same; nor is what they wrote.
+#[tokio::test]
+async fn s9_a_file_that_others_may_write_keeps_the_last_good_policy() {
+    let (_puppet, gate) = stage().await;
+    let file = gate.path("policy.yaml");
+    let chmod = |mode| std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+    let stale = async |expected: bool| {
+        until(&format!("stale is {expected}"), || async {
+            (gate.readiness().await["policy"]["stale"] == expected).then_some(())
+        })
+        .await;
+    };
+    chmod(0o666);
+    stale(true).await;
+    let problems = gate.readiness().await["policy"]["problems"].to_string();
+    assert!(problems.contains("others than its owner may write this file") && problems.contains("chmod go-w"));
+    std::fs::write(&file, policy("after")).unwrap();
+    gate.hang_up();
+    until("a second reading failed", || async {
+        (gate.metric("toolgate_reloads_total{outcome=\"kept\"}").await > 1.5).then_some(())
+    })
+    .await;
+    answers_with(&gate, "before").await;
+    chmod(0o644);
+    answers_with(&gate, "after").await;
+    stale(false).await;
+}
+
 /// A change that the system does not tell of, behind a link, is read after SIGHUP.
 #[tokio::test]
 async fn a_hangup_reads_the_files_again() {
@@ -125,6 +161,43 @@ async fn a_hangup_reads_the_files_again() {
     std::fs::write(&target, policy("hung_up")).unwrap();
     gate.hang_up();
     answers_with(&gate, "hung_up").await;
+}
+
+/// An agent that launched toolgate is judged by a changed policy, too, and by the last good one while the files are wrong.
+#[tokio::test]
+async fn behind_stdio_a_change_is_in_force_and_an_invalid_one_is_not() {
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let server = format!("url: \"{}\"", puppet.url());
+    let setup = Setup::new().server_with("oracle", &server).policy(&policy("before"));
+    let log = || std::fs::read_to_string(setup.directory().join("stdio.log")).unwrap();
+    for legacy in [false, true] {
+        setup.write();
+        let mut agent = Launched::start(&setup, &[], legacy).await;
+        assert_eq!(refused_with(&mut agent).await, "before");
+        // A change counts from when the files are watched on; what is written again as it is changes nothing.
+        let changed = async {
+            while refused_with(&mut agent).await != "after" {
+                place(&setup, &policy("after"));
+            }
+        };
+        tokio::time::timeout(DEADLINE, changed).await.unwrap_or_else(|_| panic!("not in force; log:\n{}", log()));
+        assert!(log().contains("the policy was reloaded"), "{}", log());
+
+        place(&setup, &policy("broken").replace("actions: [read]", "actons: [read]"));
+        until("the log says what is wrong", || async { log().contains("stays in force").then_some(()) }).await;
+        assert!(log().contains("policy.yaml:4:5") && log().contains("actons"), "{}", log());
+        assert_eq!(refused_with(&mut agent).await, "after", "the last good policy");
+
+        place(&setup, &policy("mended"));
+        let mended = async { while refused_with(&mut agent).await != "mended" {} };
+        tokio::time::timeout(DEADLINE, mended).await.unwrap_or_else(|_| panic!("not in force; log:\n{}", log()));
+        agent.end().await;
+    }
+    assert_eq!(puppet.executions(), 0);
+}
+
+async fn refused_with(agent: &mut Launched) -> String {
+    code(&agent.call("read", json!({})).await).unwrap()
 }
 
 /// Agents that listen are told when the policy shows them other tools.
