@@ -145,6 +145,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
     let basis = Basis {
         mode,
         servers: servers.keys().cloned().collect(),
+        timeouts: servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect(),
         agents: vec![AgentId::new(identity::ANONYMOUS)],
         identity: identity::Rule::anonymous(),
         methods: Methods::default(),
@@ -244,7 +245,8 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     problems.under("allowed_origins", |problems| doors::judge_origins(&allowed_origins, problems));
     let policies = problems.under("policies", |problems| doors::policies(&policies, mode, directory, problems));
     let methods = problems.under("methods", |problems| doors::methods(methods, problems));
-    let basis = Basis { mode, servers: declared, agents, identity, methods, policies, written: Value::Null };
+    let timeouts = servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect();
+    let basis = Basis { mode, servers: declared, timeouts, agents, identity, methods, policies, written: Value::Null };
     let config = listen.zip(admin).map(|(listen, admin)| Config {
         listen,
         admin,

@@ -52,6 +52,10 @@ pub struct ToolRules {
     pub permission: permission::Rule,
     /// Step 5.
     pub rules: rules::Rule,
+    /// Step 8; none for a tool that changes nothing, unless its contract asks for it.
+    pub idempotency: Option<idempotency::Rule>,
+    /// Step 9.
+    pub budget: budget::Rule,
     /// Arguments, by name, that the ledger keeps as sent.
     pub audit: Vec<String>,
 }

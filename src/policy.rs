@@ -1,6 +1,7 @@
 //! Floor 3: what the files say, compiled into one immutable snapshot.
 
-use crate::guards::{Mode, allowlist, identity};
+use crate::guards::budget::Tasks;
+use crate::guards::{Mode, allowlist, identity, repetition};
 
 pub mod compile;
 pub mod file;
@@ -20,6 +21,10 @@ pub struct Policy {
     pub identity: identity::Rule,
     /// What may this caller see? The only door to the contracts.
     pub allowlist: allowlist::Rule,
+    /// When does a task go in circles?
+    pub repetition: repetition::Rule,
+    /// What may tasks use?
+    pub tasks: Tasks,
     /// Which messages pass besides tool calls.
     pub methods: Methods,
 }

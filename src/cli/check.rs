@@ -5,6 +5,7 @@ mod connect;
 use crate::config::{self, FILE_NAME};
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::policy::compile;
+use crate::policy::file::FILE_KEYS;
 use crate::policy::locate::Document;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -104,7 +105,7 @@ fn configuration_of(path: &Path) -> Option<PathBuf> {
         document
             .tree()
             .as_object()
-            .is_some_and(|map| !map.is_empty() && map.keys().all(|key| key == "contracts" || key == "layers"))
+            .is_some_and(|map| !map.is_empty() && map.keys().all(|key| FILE_KEYS.contains(&key.as_str())))
     };
     if document.as_ref().is_some_and(is_policy) { above(path) } else { Some(path.to_path_buf()) }
 }

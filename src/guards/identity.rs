@@ -225,6 +225,11 @@ impl Rule {
         }
     }
 
+    /// The groups that callers are in.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.callers.iter().filter_map(|caller| caller.group.as_deref())
+    }
+
     /// The first caller of that agent, for the command line: `explain --agent`, `stdio`.
     pub fn of_agent(&self, agent: &str) -> Option<Arc<Caller>> {
         self.callers.iter().find(|caller| caller.agent.as_str() == agent).cloned()

@@ -4,7 +4,8 @@ use super::file::{self, Contract, File};
 use super::locate::{self, Document};
 use super::{Methods, Policy, layers, shape};
 use crate::guards::allowlist::{self, Layer};
-use crate::guards::{Mode, Section, ToolRules, identity};
+use crate::guards::budget::{self, Tasks};
+use crate::guards::{Mode, Section, ToolRules, identity, repetition};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
 use serde_json::Value;
@@ -12,8 +13,10 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 mod contract;
+mod probes;
 
 /// Policy files at most, and how deep their directories may go.
 const MAX_FILES: usize = 256;
@@ -26,6 +29,8 @@ pub struct Basis {
     pub mode: Mode,
     /// The servers that contracts may name.
     pub servers: Vec<ServerName>,
+    /// How long one call of each server may take; of those whose settings can be used.
+    pub timeouts: BTreeMap<ServerName, Duration>,
     /// The agents that layers may name.
     pub agents: Vec<AgentId>,
     /// Who calls.
@@ -51,8 +56,9 @@ pub struct Compiled {
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis { mode, servers, agents, identity, methods, policies, written } = basis;
-    let mut stock = Stock { servers, agents, contracts: BTreeMap::new(), layers: Vec::new(), diagnostics: Vec::new() };
+    let Basis { mode, servers, timeouts, agents, identity, methods, policies, written } = basis;
+    let groups = identity.groups().map(ToOwned::to_owned).collect();
+    let mut stock = Stock { servers, timeouts, agents, groups, ..Stock::default() };
     let mut bytes = Sha256::new();
     let mut said = vec![canonical(&written)];
     for path in files(&policies, &mut stock.diagnostics) {
@@ -69,13 +75,15 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
             Err(unreadable) => stock.diagnostics.push(unreadable),
         }
     }
+    probes::judge(&mut stock);
     diagnostics.append(&mut stock.diagnostics);
     sort(&mut diagnostics);
     let usable = diagnostics.iter().all(|diagnostic| diagnostic.severity != Severity::Error);
     let policy = usable.then(|| {
         let contracts: HashMap<_, _> = stock.contracts.into_iter().map(|(name, held)| (name, held.rules)).collect();
         let allowlist = allowlist::Rule::new(mode, stock.layers, contracts);
-        Policy { version: version(mode, &said), mode, identity, allowlist, methods }
+        let (tasks, repetition) = (stock.tasks, stock.repetition.unwrap_or_default());
+        Policy { version: version(mode, &said), mode, identity, allowlist, repetition, tasks, methods }
     });
     Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
 }
@@ -100,11 +108,18 @@ struct Held {
 }
 
 /// What was found so far.
+#[derive(Default)]
 struct Stock {
     servers: Vec<ServerName>,
+    timeouts: BTreeMap<ServerName, Duration>,
     agents: Vec<AgentId>,
+    groups: Vec<String>,
+    tasks: Tasks,
+    repetition: Option<repetition::Rule>,
     contracts: BTreeMap<ToolName, Held>,
     layers: Vec<Layer>,
+    /// The contracts that probe, and where.
+    probes: Vec<(ToolName, Diagnostic)>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -113,7 +128,7 @@ impl Stock {
         let mut problems = Problems::default();
         let mut tree = document.tree().clone();
         file::take_later(&mut tree, &mut problems);
-        if let Some(File { contracts, layers }) = shape::read::<File>(tree, &mut problems) {
+        if let Some(File { contracts, layers, budgets, repetition }) = shape::read::<File>(tree, &mut problems) {
             problems.under("contracts", |problems| {
                 for (name, contract) in contracts {
                     problems.under(name.clone(), |problems| self.add_contract(document, &name, contract, problems));
@@ -123,17 +138,43 @@ impl Stock {
                 layers::judge(&layers, &self.servers, &self.agents, problems);
                 self.layers.extend(layers.compile(problems));
             });
+            problems.under(budget::TaskSettings::NAME, |problems| {
+                layers::judge_budgets(&budgets, &self.agents, &self.groups, problems);
+                self.tasks.extend(budgets.compile(problems));
+            });
+            if let Some(written) = repetition {
+                problems.under(repetition::Settings::NAME, |problems| self.add_repetition(written, problems));
+            }
         }
         let found = problems.into_found().into_iter().map(|problem| document.locate(problem));
         self.diagnostics.extend(found);
+    }
+
+    fn add_repetition(&mut self, written: repetition::Settings, problems: &mut Problems) {
+        problems.under("except", |problems| {
+            for (index, tool) in written.except.iter().enumerate() {
+                if server_of(tool, &self.servers).is_none() {
+                    let message = format!("`{tool}` is no tool of a declared server");
+                    problems.under(index.to_string(), |problems| problems.error(message, "name it `server__tool`"));
+                }
+            }
+        });
+        if self.repetition.replace(written.compile(problems)).is_some() {
+            problems.error("is in two policy files", "keep one");
+        }
     }
 
     fn add_contract(&mut self, document: &Document, name: &str, contract: Contract, problems: &mut Problems) {
         if !contract::judge_name(name, &self.servers, problems) {
             return;
         }
-        let rules = Arc::new(contract::compile(contract, &self.servers, problems));
+        let server = server_of(name, &self.servers);
+        let timeout = server.and_then(|server| self.timeouts.get(server)).copied().unwrap_or_default();
+        let rules = Arc::new(contract::compile(contract, &self.servers, timeout, problems));
         let place = place(document, name);
+        if rules.idempotency.as_ref().is_some_and(|rule| rule.probe().is_some()) {
+            self.probes.push((ToolName::new(name), probes::place(document, name)));
+        }
         if let Some(first) = self.contracts.get(name) {
             let at = format!("{}:{}:{}", first.place.file, first.place.line, first.place.column);
             problems.error(format!("`{name}` has a second contract"), format!("the first is at {at}; merge them"));

@@ -1,6 +1,6 @@
 //! A policy file as written (DESIGN §2). Unknown keys are refused; known ones that nothing enforces yet are, too.
 
-use crate::guards::{allowlist, arguments, permission, rules};
+use crate::guards::{allowlist, arguments, budget, idempotency, permission, repetition, rules};
 use crate::model::diagnostic::Problems;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,6 +16,10 @@ pub struct File {
     pub contracts: BTreeMap<String, Contract>,
     /// Who may see which tools.
     pub layers: allowlist::Settings,
+    /// What tasks may use.
+    pub budgets: budget::TaskSettings,
+    /// When a task counts as going in circles; without it, nothing is watched.
+    pub repetition: Option<repetition::Settings>,
 }
 
 /// What calls of one tool must keep to.
@@ -40,6 +44,11 @@ pub struct Contract {
     /// Conditions under which a call is refused.
     #[serde(default)]
     pub rules: rules::Settings,
+    /// Which calls are one and the same. Calls with side effects are told apart without it, too: by all their arguments.
+    pub idempotency: Option<idempotency::Settings>,
+    /// What calls may use and what they cost.
+    #[serde(default)]
+    pub budget: budget::Settings,
     /// What a call changes and how to take it back; for readers.
     pub side_effect: Option<SideEffect>,
     /// The effect cannot be taken back; for readers.
@@ -76,6 +85,9 @@ pub struct Rollback {
     pub arguments: serde_json::Map<String, Value>,
 }
 
+/// The keys of a policy file.
+pub const FILE_KEYS: &[&str] = &["contracts", "layers", "budgets", "repetition"];
+
 /// What the format has and this version does not enforce: a `*` is any key.
 const LATER: &[&[&str]] = &[
     &["contracts", "*", "idempotency"],
@@ -84,6 +96,8 @@ const LATER: &[&[&str]] = &[
     &["contracts", "*", "variants"],
     &["contracts", "*", "rewrite"],
     &["contracts", "*", "repetition"],
+    &["budgets"],
+    &["repetition"],
     &["contracts", "*", "results"],
     &["layers", "profile"],
     &["layers", "group"],

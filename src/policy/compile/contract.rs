@@ -1,11 +1,13 @@
 //! One contract as written → as run.
 
 use super::server_of;
-use crate::guards::{Section, ToolRules, arguments, permission, rules};
+use crate::guards::{Section, ToolRules, arguments, budget, idempotency, permission, rules};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName};
 use crate::policy::file::{Contract, Rollback, SideEffect};
 use crate::policy::shape::suggest;
+use serde_json::Value;
+use std::time::Duration;
 
 /// What a call can do; anything else is taken for a side effect.
 const ACTIONS: &[&str] = &["read", "write", "delete", "pay", "grant", "notify"];
@@ -31,7 +33,12 @@ pub(super) fn judge_name(name: &str, servers: &[ServerName], problems: &mut Prob
 }
 
 /// Compiles every section. A section that is added to the format and not here does not build.
-pub(super) fn compile(contract: Contract, servers: &[ServerName], problems: &mut Problems) -> ToolRules {
+pub(super) fn compile(
+    contract: Contract,
+    servers: &[ServerName],
+    timeout: Duration,
+    problems: &mut Problems,
+) -> ToolRules {
     let Contract {
         purpose,
         not_for: _, // for readers
@@ -39,6 +46,8 @@ pub(super) fn compile(contract: Contract, servers: &[ServerName], problems: &mut
         permission,
         arguments,
         rules,
+        idempotency,
+        budget,
         side_effect,
         irreversible,
         secrets,
@@ -63,6 +72,17 @@ pub(super) fn compile(contract: Contract, servers: &[ServerName], problems: &mut
         problems.under("secrets", |problems| problems.error("secrets are not enforced by this version", hint));
     }
     problems.under("audit", |problems| judge_audit(&audit, problems));
+    if let Some(idempotency) = &idempotency {
+        problems.under(idempotency::Settings::NAME, |problems| judge_pointers(idempotency, &arguments, problems));
+    }
+    let budget = problems.under(budget::Settings::NAME, |problems| budget.compile(problems));
+    let idempotency = idempotency.map(|written| {
+        problems.under(idempotency::Settings::NAME, |problems| {
+            let rule = written.compile(problems);
+            judge_times(&rule, budget.timeout().unwrap_or(timeout).min(timeout), problems);
+            rule
+        })
+    });
     let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
     let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
     let rules = problems.under(rules::Settings::NAME, |problems| rules.compile(problems));
@@ -75,7 +95,39 @@ pub(super) fn compile(contract: Contract, servers: &[ServerName], problems: &mut
         arguments: arguments.beside(&judged, &audit),
         permission,
         rules,
+        // What changes something is told apart whether its contract says how or not (004-53).
+        idempotency: idempotency.or_else(|| changes.then(idempotency::Rule::default)),
+        budget,
         audit,
+    }
+}
+
+/// A key that is forgotten while its call is still tried protects nothing (004-55).
+fn judge_times(rule: &idempotency::Rule, timeout: Duration, problems: &mut Problems) {
+    let tried = timeout.saturating_mul(rule.attempts());
+    if tried > rule.ttl() {
+        let message =
+            format!("is shorter than what a call can take: {} times {} s", rule.attempts(), timeout.as_secs());
+        problems.under("ttl", |problems| problems.error(message, "raise `ttl`, or lower `attempts` or the time-out"));
+    }
+}
+
+/// Where the contract's own schema is closed, it says which arguments there are.
+fn judge_pointers(written: &idempotency::Settings, arguments: &arguments::Settings, problems: &mut Problems) {
+    let Some(idempotency::Derive::Pointers(pointers)) = &written.derive else { return };
+    let declared = arguments.0.get("properties").and_then(Value::as_object);
+    if arguments.0.get("additionalProperties") != Some(&Value::Bool(false)) {
+        return;
+    }
+    let known: Vec<String> = declared.into_iter().flat_map(|names| names.keys().cloned()).collect();
+    for (index, pointer) in pointers.iter().enumerate() {
+        let first = pointer.split('/').nth(1).unwrap_or_default().replace("~1", "/").replace("~0", "~");
+        if !first.is_empty() && !known.contains(&first) {
+            problems.under("derive", |problems| {
+                let message = format!("the contract allows no argument `{first}`");
+                problems.under(index.to_string(), |problems| problems.error(message, suggest(&first, &known)));
+            });
+        }
     }
 }
 

@@ -1,0 +1,243 @@
+//! What durability costs a call with side effects, without any HTTP: calls per second and CPU per call of the embedded store
+//! (intent and outcome, each durable before the next step), beside the floor (a log of our own to which the same bytes are
+//! appended, one fdatasync for all that wait) and beside syncing for each call alone. All in one run, in turns.
+//!
+//! `cargo bench --bench durable -- [--seconds N] [--data DIRECTORY]`
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on says so")]
+
+use bytes::Bytes;
+use rustix::time::{ClockId, clock_gettime};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+use toolgate::model::clock::Clock;
+use toolgate::model::entry::Entry;
+use toolgate::model::ids::{ActionId, ToolName};
+use toolgate::store::claims::Store;
+use toolgate::store::embedded::Embedded;
+use toolgate::store::journal::{Journal, Options};
+use toolgate::store::state::budget::{Limits, Price};
+use toolgate::store::state::claim::{Phase, Stored};
+use toolgate::store::state::command::{Command, Intent, Settle};
+use toolgate::store::state::digest::Digest;
+use toolgate::store::state::event::Evidence;
+
+/// Bytes that one call leaves in the journal, measured: both events and its entry.
+const BYTES: [usize; 2] = [1100, 1500];
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let (mut seconds, mut data) = (3, std::env::temp_dir());
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--seconds" => seconds = arguments.next().and_then(|text| text.parse().ok()).expect("--seconds N"),
+            "--data" => data = PathBuf::from(arguments.next().expect("--data DIRECTORY")),
+            "--test" => seconds = 0,
+            other => panic!("unknown argument `{other}`; there are --seconds N and --data DIRECTORY"),
+        }
+    }
+    let time = Duration::from_secs(seconds).max(Duration::from_millis(50));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    println!(
+        "{:>5}  {:>9} {:>9}  {:>9} {:>9}  {:>6}  {:>9}",
+        "calls", "floor/s", "CPU", "store/s", "CPU", "of it", "naive/s"
+    );
+    for callers in [1, 16, 64, 256] {
+        let floor = runtime.block_on(floor(&data, callers, time));
+        let store = runtime.block_on(store(&data, callers, time));
+        let naive = runtime.block_on(naive(&data, callers, time.min(Duration::from_secs(1))));
+        println!(
+            "{callers:>5}  {:>9.0} {:>7.1}us  {:>9.0} {:>7.1}us  {:>5.0}%  {:>9.0}",
+            floor.rate,
+            floor.cpu,
+            store.rate,
+            store.cpu,
+            100.0 * store.rate / floor.rate,
+            naive.rate
+        );
+    }
+}
+
+struct Measured {
+    rate: f64,
+    cpu: f64,
+}
+
+/// Runs `one` from `callers` tasks for `time`.
+async fn measure<F: Future<Output = ()> + Send>(
+    callers: u64,
+    time: Duration,
+    one: impl Fn(u64, u64) -> F + Clone + Send + 'static,
+) -> Measured {
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (cpu, began) = (spent(), Instant::now());
+    let mut tasks = Vec::new();
+    for caller in 0..callers {
+        let (stop, done, one) = (stop.clone(), done.clone(), one.clone());
+        tasks.push(tokio::spawn(async move {
+            for call in 0.. {
+                one(caller, call).await;
+                done.fetch_add(1, Ordering::Relaxed);
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        }));
+    }
+    tokio::time::sleep(time).await;
+    stop.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let calls = done.load(Ordering::Relaxed) as f64;
+    Measured { rate: calls / began.elapsed().as_secs_f64(), cpu: (spent() - cpu).as_secs_f64() * 1e6 / calls }
+}
+
+fn spent() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap())
+}
+
+/// A log of its own: a thread writes what waits, syncs once, and lets all of them go.
+struct Log {
+    queue: parking_lot::Mutex<(Vec<u8>, u64)>,
+    work: parking_lot::Condvar,
+    synced: watch::Sender<u64>,
+    ended: Notify,
+}
+
+async fn floor(data: &Path, callers: u64, time: Duration) -> Measured {
+    let directory = tempfile::tempdir_in(data).unwrap();
+    let mut file = File::create(directory.path().join("log")).unwrap();
+    let log = Arc::new(Log {
+        queue: Default::default(),
+        work: Default::default(),
+        synced: watch::channel(0).0,
+        ended: Notify::new(),
+    });
+    let writer = log.clone();
+    std::thread::spawn(move || {
+        loop {
+            let (bytes, last) = {
+                let mut queue = writer.queue.lock();
+                while queue.0.is_empty() {
+                    writer.work.wait(&mut queue);
+                }
+                (std::mem::take(&mut queue.0), queue.1)
+            };
+            file.write_all(&bytes).unwrap();
+            file.sync_data().unwrap();
+            if last == u64::MAX {
+                return writer.ended.notify_one();
+            }
+            writer.synced.send_replace(last);
+        }
+    });
+    let measured = measure(callers, time, {
+        let log = log.clone();
+        move |_, _| {
+            let log = log.clone();
+            async move {
+                for bytes in BYTES {
+                    let mut synced = log.synced.subscribe();
+                    let mine = {
+                        let mut queue = log.queue.lock();
+                        let end = queue.0.len() + bytes;
+                        queue.0.resize(end, 7);
+                        queue.1 += 1;
+                        log.work.notify_one();
+                        queue.1
+                    };
+                    synced.wait_for(|synced| *synced >= mine).await.unwrap();
+                }
+            }
+        }
+    })
+    .await;
+    let mut queue = log.queue.lock();
+    *queue = (vec![0], u64::MAX);
+    log.work.notify_one();
+    drop(queue);
+    log.ended.notified().await;
+    measured
+}
+
+async fn naive(data: &Path, callers: u64, time: Duration) -> Measured {
+    let directory = tempfile::tempdir_in(data).unwrap();
+    let file = Arc::new(tokio::sync::Mutex::new(File::create(directory.path().join("log")).unwrap()));
+    measure(callers, time, move |_, _| {
+        let file = file.clone();
+        async move {
+            for bytes in BYTES {
+                let mut file = file.clone().lock_owned().await;
+                tokio::task::spawn_blocking(move || {
+                    file.write_all(&vec![7; bytes]).unwrap();
+                    file.sync_data().unwrap();
+                })
+                .await
+                .unwrap();
+            }
+        }
+    })
+    .await
+}
+
+async fn store(data: &Path, callers: u64, time: Duration) -> Measured {
+    let directory = tempfile::tempdir_in(data).unwrap();
+    let journal = Journal::open(directory.path(), Options::default()).unwrap();
+    let store = Arc::new(Embedded::open(directory.path(), journal, Clock).unwrap());
+    measure(callers, time, move |caller, call| {
+        let store = store.clone();
+        async move {
+            let (key, action) =
+                (Digest::of_parts("bench", &[&caller.to_le_bytes(), &call.to_le_bytes()]), ActionId::generate());
+            let session = Digest::of_parts("session", &[&caller.to_le_bytes()]);
+            let intent = Intent {
+                key,
+                fingerprint: key,
+                action,
+                round: false,
+                ttl: 3_600_000,
+                keep: 0,
+                task: session,
+                session,
+                fence: store.token(),
+                limits: Limits::default(),
+                price: Price { tool: ToolName::new("billing__create_invoice"), cost: 1 },
+                entry: entry(&action, "dispatching"),
+            };
+            store.run(Command::Begin(Box::new(intent)), None).await.unwrap().unwrap();
+            store.sent(action).unwrap();
+            let body = Bytes::from(format!(r#"{{"content":[{{"type":"text","text":"{call:0200}"}}]}}"#));
+            let settle = Settle {
+                key,
+                action,
+                phase: Phase::Completed(Stored::inline(false, body)),
+                evidence: Evidence::Exchange,
+                cost: None,
+                failed: false,
+                seen: None,
+            };
+            store.run(Command::Settle(settle), Some(entry(&action, "answered"))).await.unwrap().unwrap();
+        }
+    })
+    .await
+}
+
+fn entry(action: &ActionId, outcome: &str) -> Entry {
+    serde_json::from_value(serde_json::json!({
+        "time": "2026-11-21T05:00:00.000000Z", "action_id": action, "request_id": "17",
+        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "user_id": "support-bot", "tenant_id": "t_001",
+        "roles": ["billing_admin"], "revision": "2026-07-28", "tool": "billing__create_invoice",
+        "schema_hash": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "params_hash": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
+        "actions": ["write"], "state": "execute", "event": "exit", "outcome": outcome, "stage": "dispatch",
+        "latency_ms": 12.345, "gate_ms": 0.123, "upstream_ms": 10.2, "policy": "0123456789ab",
+    }))
+    .unwrap()
+}
