@@ -17,6 +17,7 @@ mod overlay;
 /// A JSON Schema (draft 2020-12), laid over the tool server's own: a call must satisfy both.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(rename = "Arguments")]
 pub struct Settings(pub Map<String, Value>);
 
 /// As run. The default lays nothing over the server's schema.

@@ -20,6 +20,7 @@ use reach::Pattern;
 /// Who may call the tool, and on what.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Permission")]
 pub struct Settings {
     /// The caller needs one of these; empty: none.
     pub roles: Vec<String>,

@@ -23,11 +23,13 @@ use expression::{Expression, Patterns, Reads, Wanted};
 /// The rules of a contract, in the order in which they are tried.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(rename = "Rules")]
 pub struct Settings(pub Vec<Written>);
 
 /// One rule, as written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Rule")]
 pub struct Written {
     /// The code of the refusal: lower-case letters, digits and `_`, at most 64 characters.
     pub code: String,
