@@ -102,17 +102,20 @@ pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Load
         }
     };
     let (judged, mut diagnostics) = judge(&document, directory, variable);
-    diagnostics.extend(locate::too_open(path));
+    let open = locate::too_open(path);
+    let opened = [u8::from(open.is_some())];
+    diagnostics.extend(open);
     let Some(Judged { config, basis }) = judged else {
         compile::sort(&mut diagnostics);
-        let fingerprint = Sha256::digest(document.text()).into();
+        let fingerprint = Sha256::new_with_prefix(opened).chain_update(document.text()).finalize().into();
         return Loaded { config: None, reading: Reading { policy: None, diagnostics, fingerprint, watched } };
     };
     watched.extend(basis.policies.iter().flat_map(|policies| places(policies)));
     let deep: Vec<PathBuf> = watched.iter().filter(|(_, deep)| *deep).map(|(path, _)| path.clone()).collect();
     watched.retain(|(path, is_deep)| *is_deep || !deep.contains(path));
     let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, diagnostics);
-    let fingerprint = Sha256::new_with_prefix(fingerprint).chain_update(document.text()).finalize().into();
+    let bytes = Sha256::new_with_prefix(fingerprint).chain_update(opened).chain_update(document.text());
+    let fingerprint = bytes.finalize().into();
     let config = config.filter(|_| policy.is_some());
     Loaded { config, reading: Reading { policy, diagnostics, fingerprint, watched } }
 }

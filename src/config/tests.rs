@@ -164,15 +164,58 @@ fn a_file_that_cannot_be_used_says_why() {
 }
 
 #[test]
-fn others_that_may_write_the_file_are_a_warning() {
-    use std::os::unix::fs::PermissionsExt;
+fn s9_files_that_others_may_write_are_refused() {
     let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), &[(FILE_NAME, "servers: { s: { command: x } }\n")]);
+    write(
+        directory.path(),
+        &[
+            (FILE_NAME, "servers: { s: { command: x } }\npolicies: [policies]\n"),
+            ("policies/a.yaml", "contracts: { s__t: { purpose: p, actions: [read], secrets: [] } }\n"),
+        ],
+    );
     let path = directory.path().join(FILE_NAME);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-    let loaded = load_with(&path, &variables);
-    assert!(loaded.config.is_some());
-    assert!(loaded.reading.diagnostics.iter().any(|found| found.message.contains("others than its owner")));
+    for file in [FILE_NAME, "policies/a.yaml"] {
+        let file = directory.path().join(file);
+        let mut fingerprints = Vec::new();
+        for (mode, hint) in
+            [(0o644, ""), (0o666, "chmod go-w"), (0o664, "chmod g-w"), (0o602, "chmod o-w"), (0o400, "")]
+        {
+            chmod(&file, mode);
+            let Loaded { config, reading } = load_with(&path, &variables);
+            let good = hint.is_empty();
+            assert_eq!((config.is_some(), reading.policy.is_some()), (good, good), "{mode:o}");
+            let errors = reading.diagnostics.iter().filter(|found| found.severity == Severity::Error);
+            let said: Vec<_> = errors.map(ToString::to_string).collect();
+            let told = said.iter().all(|said| {
+                said.contains("others than its owner may write this file")
+                    && said.contains(&format!("{hint} {}", file.display()))
+            });
+            assert!(told && said.len() == usize::from(!good), "{mode:o}: {said:?}");
+            fingerprints.push(reading.fingerprint);
+        }
+        let [at_first, open, .., at_last] = fingerprints[..] else { panic!() };
+        assert!(at_first == at_last && at_first != open, "a reload sees what others may do");
+        chmod(&file, 0o644);
+    }
+}
+
+fn chmod(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Copies `from` with rights of our own: those of a checkout are the developer's.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).unwrap();
+            chmod(&to, 0o644);
+        }
+    }
 }
 
 #[test]
@@ -199,17 +242,15 @@ fn the_examples_compile_without_a_problem() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let mut seen = 0;
     for entry in fs::read_dir(examples).unwrap() {
-        let path = entry.unwrap().path().join(FILE_NAME);
-        if !path.is_file() {
+        let example = entry.unwrap().path();
+        if !example.join(FILE_NAME).is_file() {
             continue;
         }
+        let directory = tempfile::tempdir().unwrap();
+        copy(&example, directory.path());
+        let path = directory.path().join(FILE_NAME);
         let loaded = load_with(&path, &|name| (name == "PATH").then(|| "/usr/bin".to_owned()));
-        let found: Vec<_> = loaded
-            .reading
-            .diagnostics
-            .iter()
-            .filter(|found| !found.message.contains("others than its owner"))
-            .collect();
+        let found = &loaded.reading.diagnostics;
         assert!(found.is_empty() && loaded.config.is_some(), "{}: {found:?}", path.display());
         seen += 1;
     }

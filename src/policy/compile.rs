@@ -45,7 +45,7 @@ pub struct Compiled {
     pub policy: Option<Policy>,
     /// Everything there is to say, sorted by place.
     pub diagnostics: Vec<Diagnostic>,
-    /// SHA-256 over the bytes of all files that could be read.
+    /// SHA-256 over the bytes of all files that could be read, and over whether others may write them.
     pub fingerprint: [u8; 32],
 }
 
@@ -56,7 +56,10 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     let mut bytes = Sha256::new();
     let mut said = vec![canonical(&written)];
     for path in files(&policies, &mut stock.diagnostics) {
-        stock.diagnostics.extend(locate::too_open(&path));
+        let open = locate::too_open(&path);
+        // A right that is taken away or given changes what the file is worth, though not a byte of it.
+        bytes.update([u8::from(open.is_some())]);
+        stock.diagnostics.extend(open);
         match Document::read(&path) {
             Ok(document) => {
                 bytes.update(Sha256::digest(document.text()));

@@ -125,17 +125,26 @@ impl Document {
     }
 }
 
-/// A warning if others than the owner may write the file, which is as good as writing policy.
+/// An error if others than the owner may write the file, which is as good as writing policy (SECURITY §9).
 pub fn too_open(path: &Path) -> Option<Diagnostic> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode();
     (mode & 0o022 != 0).then(|| Diagnostic {
-        severity: Severity::Warning,
+        severity: Severity::Error,
         file: path.display().to_string(),
         line: 0,
         column: 0,
         message: "others than its owner may write this file".to_owned(),
-        hint: Some(format!("run `chmod go-w {}`", path.display())),
+        hint: Some(format!("run `chmod {} {}`", taken_away(mode), path.display())),
     })
+}
+
+/// What takes the others' right to write away.
+fn taken_away(mode: u32) -> &'static str {
+    match (mode & 0o020 != 0, mode & 0o002 != 0) {
+        (true, true) => "go-w",
+        (true, false) => "g-w",
+        (false, _) => "o-w",
+    }
 }
 
 /// `rules[0]` and `[0]` name what `rules`, `0` name.

@@ -5,6 +5,8 @@ use crate::puppet::{Puppet, tool};
 use crate::stage::{Gate, Settings, code};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -110,6 +112,34 @@ async fn an_invalid_change_keeps_the_last_good_policy_and_says_so() {
     replace(&gate, &policy("after"));
     answers_with(&gate, "after").await;
     assert_ne!(gate.readiness().await["policy"]["version"], version);
+}
+
+/// SECURITY §9: a file that others may write from now on is worth nothing, though it says the same; nor is what they wrote.
+#[tokio::test]
+async fn s9_a_file_that_others_may_write_keeps_the_last_good_policy() {
+    let (_puppet, gate) = stage().await;
+    let file = gate.path("policy.yaml");
+    let chmod = |mode| std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+    let stale = async |expected: bool| {
+        until(&format!("stale is {expected}"), || async {
+            (gate.readiness().await["policy"]["stale"] == expected).then_some(())
+        })
+        .await;
+    };
+    chmod(0o666);
+    stale(true).await;
+    let problems = gate.readiness().await["policy"]["problems"].to_string();
+    assert!(problems.contains("others than its owner may write this file") && problems.contains("chmod go-w"));
+    std::fs::write(&file, policy("after")).unwrap();
+    gate.hang_up();
+    until("a second reading failed", || async {
+        (gate.metric("toolgate_reloads_total{outcome=\"kept\"}").await > 1.5).then_some(())
+    })
+    .await;
+    answers_with(&gate, "before").await;
+    chmod(0o644);
+    answers_with(&gate, "after").await;
+    stale(false).await;
 }
 
 /// A change that the system does not tell of, behind a link, is read after SIGHUP.

@@ -75,6 +75,21 @@ async fn a_file_that_may_not_be_read_is_one_line() {
     assert_eq!(output.status.code(), Some(1), "{said}");
 }
 
+/// SECURITY §9: who may write the files may write the policy; `check` and `serve` say so alike.
+#[tokio::test]
+async fn s9_files_that_others_may_write_are_refused_at_start() {
+    let setup = one_server();
+    let config = setup.write();
+    for (file, mode) in [("policy.yaml", 0o646), ("toolgate.yaml", 0o666)] {
+        std::fs::set_permissions(setup.directory().join(file), Permissions::from_mode(mode)).unwrap();
+    }
+    let said = refusal(&setup, &["serve", "--config", config.to_str().unwrap()]).await;
+    insta::assert_snapshot!(said);
+    let checked = setup.run(&["check", config.to_str().unwrap()]).await;
+    let text = String::from_utf8([checked.stdout, checked.stderr].concat()).unwrap();
+    assert_eq!((checked.status.code(), text.matches("others than its owner").count()), (Some(1), 2), "{text}");
+}
+
 #[tokio::test]
 async fn a_port_in_use_is_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -32,6 +32,8 @@ pub struct Setup {
 impl Setup {
     /// No servers, no policy, no callers, `enforce`, any ports.
     pub fn new() -> Self {
+        // Files that others may write are refused, whatever the developer's own habit is.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         Self {
             directory: Arc::new(tempfile::tempdir().unwrap()),
             servers: String::new(),
