@@ -1,8 +1,9 @@
 //! A changed policy is in force whole or not at all; what is wrong leaves the last good one in force and says so.
 
-use crate::harness::until;
+use crate::harness::gate::Setup;
+use crate::harness::{DEADLINE, until};
 use crate::puppet::{Puppet, tool};
-use crate::stage::{Gate, Settings, code};
+use crate::stage::{Gate, Launched, Settings, code};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -32,8 +33,13 @@ async fn stage() -> (Puppet, Gate) {
 
 /// Writes beside and renames, as editors and deployments do.
 fn replace(gate: &Gate, text: &str) {
-    std::fs::write(gate.path("policy.yaml.new"), text).unwrap();
-    std::fs::rename(gate.path("policy.yaml.new"), gate.path("policy.yaml")).unwrap();
+    place(gate.setup(), text);
+}
+
+fn place(setup: &Setup, text: &str) {
+    let (new, file) = (setup.directory().join("policy.yaml.new"), setup.directory().join("policy.yaml"));
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, file).unwrap();
 }
 
 async fn answers_with(gate: &Gate, expected: &str) {
@@ -155,6 +161,43 @@ async fn a_hangup_reads_the_files_again() {
     std::fs::write(&target, policy("hung_up")).unwrap();
     gate.hang_up();
     answers_with(&gate, "hung_up").await;
+}
+
+/// An agent that launched toolgate is judged by a changed policy, too, and by the last good one while the files are wrong.
+#[tokio::test]
+async fn behind_stdio_a_change_is_in_force_and_an_invalid_one_is_not() {
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let server = format!("url: \"{}\"", puppet.url());
+    let setup = Setup::new().server_with("oracle", &server).policy(&policy("before"));
+    let log = || std::fs::read_to_string(setup.directory().join("stdio.log")).unwrap();
+    for legacy in [false, true] {
+        setup.write();
+        let mut agent = Launched::start(&setup, &[], legacy).await;
+        assert_eq!(refused_with(&mut agent).await, "before");
+        // A change counts from when the files are watched on; what is written again as it is changes nothing.
+        let changed = async {
+            while refused_with(&mut agent).await != "after" {
+                place(&setup, &policy("after"));
+            }
+        };
+        tokio::time::timeout(DEADLINE, changed).await.unwrap_or_else(|_| panic!("not in force; log:\n{}", log()));
+        assert!(log().contains("the policy was reloaded"), "{}", log());
+
+        place(&setup, &policy("broken").replace("actions: [read]", "actons: [read]"));
+        until("the log says what is wrong", || async { log().contains("stays in force").then_some(()) }).await;
+        assert!(log().contains("policy.yaml:4:5") && log().contains("actons"), "{}", log());
+        assert_eq!(refused_with(&mut agent).await, "after", "the last good policy");
+
+        place(&setup, &policy("mended"));
+        let mended = async { while refused_with(&mut agent).await != "mended" {} };
+        tokio::time::timeout(DEADLINE, mended).await.unwrap_or_else(|_| panic!("not in force; log:\n{}", log()));
+        agent.end().await;
+    }
+    assert_eq!(puppet.executions(), 0);
+}
+
+async fn refused_with(agent: &mut Launched) -> String {
+    code(&agent.call("read", json!({})).await).unwrap()
 }
 
 /// Agents that listen are told when the policy shows them other tools.
