@@ -75,3 +75,51 @@ async fn a12_a_legacy_child_that_dies_after_its_effect_is_not_called_again() {
     assert_eq!(ran.iter().map(|run| run.tool.as_str()).collect::<Vec<_>>(), ["dies_after"]);
     assert_eq!(gate.entries(2).await.iter().filter(|entry| entry["outcome"] == "unknown").count(), 1);
 }
+
+/// Answers the handshake and the listing, notes when, and dies.
+const DIES_AFTER_LISTING: &str = r#"
+import json, sys, time
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message: continue
+    answer = {"jsonrpc": "2.0", "id": message["id"]}
+    if message["method"] == "initialize":
+        answer["result"] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "dying", "version": "1"}}
+    elif message["method"] == "tools/list":
+        answer["result"] = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+    else:
+        answer["error"] = {"code": -32601, "message": "no such method"}
+    print(json.dumps(answer), flush=True)
+    if message["method"] == "tools/list":
+        with open("listed", "a") as file: file.write("%f\n" % time.monotonic())
+        sys.exit(3)
+"#;
+
+#[tokio::test]
+async fn i4_a_child_that_lists_and_dies_is_started_at_growing_distances() {
+    let setup = Setup::new()
+        .server_with("dying", "command: python3, args: [dying.py], cwd: ., env: { PATH: \"${PATH}\" }")
+        .child("calm", "", "20s")
+        .contracts(&[("dying__t", "read"), ("calm__read", "read")]);
+    std::fs::write(setup.directory().join("dying.py"), DIES_AFTER_LISTING).unwrap();
+    let listed = setup.directory().join("listed");
+    let gate = setup.begin().await;
+    let times = until("it was started four times", || async {
+        let times: Vec<f64> =
+            std::fs::read_to_string(&listed).ok()?.lines().map(|time| time.parse().unwrap()).collect();
+        (times.len() >= 4).then_some(times)
+    })
+    .await;
+    // Half of 500 ms, 1 s and 2 s is the least that the jitter leaves.
+    for (pair, least) in times.windows(2).zip([0.25, 0.5, 1.0]) {
+        assert!(pair[1] - pair[0] >= least, "less than {least} s: {times:?}");
+    }
+    assert!(gate.agent().at("calm").call("read", json!({})).await.is_done(), "nobody else suffers");
+    until("the log says when it is tried again", || async {
+        let log = gate.log();
+        let lost = log.lines().filter(|line| line.contains("tool server is lost") && line.contains("again_in"));
+        (lost.count() >= 3).then_some(())
+    })
+    .await;
+}
