@@ -3,7 +3,7 @@
 use crate::admin;
 use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
 use crate::config::{Config, Transport as Configured};
-use crate::downstream::{Door, accept, session::Sessions};
+use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
 use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox};
 use crate::model::clock::Clock;
 use crate::policy::live::Live;
@@ -89,8 +89,10 @@ impl App {
     pub async fn serve(&self, agents: TcpListener, operators: TcpListener, until: impl Future<Output = ()>) {
         let closing = CancellationToken::new();
         let door = self.door.clone();
-        let on_agents =
-            tasks::spawn("agents", accept::serve(agents, move |request| door.clone().http(request), closing.clone()));
+        let on_agents = tasks::spawn(
+            "agents",
+            accept::serve(agents, Crowd::of_agents(), move |request| door.clone().http(request), closing.clone()),
+        );
         let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
         let router = admin::router(Arc::new(View { door: self.door.clone(), journal: self.journal.clone() }), hosts);
         let answer = move |request: http::Request<hyper::body::Incoming>| {
@@ -100,7 +102,7 @@ impl App {
                 answer
             }
         };
-        tasks::spawn("operators", accept::serve(operators, answer, self.stop.clone()));
+        tasks::spawn("operators", accept::serve(operators, Crowd::of_operators(), answer, self.stop.clone()));
         let sweeping = self.door.clone();
         let sweeper = tasks::spawn("session sweep", async move {
             loop {

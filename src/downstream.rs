@@ -4,6 +4,7 @@
 pub mod accept;
 mod body;
 mod checks;
+pub mod crowd;
 mod handshake;
 mod heads;
 pub mod http;

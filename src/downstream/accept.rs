@@ -1,5 +1,6 @@
 //! The accept loop of both listeners: bounded connections, bounded heads, and an end that waits for what is in flight.
 
+use super::crowd::Crowd;
 use super::heads::Watched;
 use crate::telemetry::tasks;
 use http::{Request, Response};
@@ -8,15 +9,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections at once (SECURITY §8).
-const CONNECTIONS: usize = 1_024;
 /// Bytes of a request's head; also the unit in which bodies are read.
 const HEAD: usize = 32 << 10;
 /// Header fields of one request.
@@ -26,8 +23,8 @@ const SILENCE: Duration = Duration::from_secs(75);
 /// Out of file descriptors, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves `listener` until `stop`, then lets open requests end.
-pub async fn serve<S, F, B>(listener: TcpListener, service: S, stop: CancellationToken)
+/// Serves `listener` until `stop`, as many connections at once as `crowd` has places, then lets open requests end.
+pub async fn serve<S, F, B>(listener: TcpListener, mut crowd: Crowd, service: S, stop: CancellationToken)
 where
     S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -35,13 +32,8 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
     let open = TaskTracker::new();
     loop {
-        let permit = tokio::select! {
-            permit = room.clone().acquire_owned() => permit,
-            () = stop.cancelled() => break,
-        };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => break,
@@ -54,12 +46,16 @@ where
                 continue;
             }
         };
+        let Some(place) = crowd.place() else {
+            crowd.turn_away(stream);
+            continue;
+        };
         let _ = stream.set_nodelay(true);
         let (service, stop) = (service.clone(), stop.clone());
         tasks::spawn(
             "connection",
             open.track_future(async move {
-                let _permit = permit;
+                let _place = place;
                 let answer = service_fn(move |request| {
                     let answer = service(request);
                     async move { Ok::<_, Infallible>(answer.await) }

@@ -10,6 +10,7 @@ use serde_json::json;
 mod again;
 mod callers;
 mod children;
+mod crowd;
 mod framing;
 mod good;
 mod headers;
