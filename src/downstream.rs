@@ -12,6 +12,7 @@ mod legacy;
 mod modern;
 mod route;
 pub mod session;
+mod shelf;
 pub mod stdio;
 mod stream;
 

@@ -19,6 +19,9 @@ use std::sync::Arc;
 
 /// The JSON-RPC code that SDKs give for a session they don't know.
 const SESSION_NOT_FOUND: i64 = -32001;
+/// Said of a stream that newer ones of its session have pushed out.
+const LONG_GONE: &str =
+    "the stream of this Last-Event-ID ended long ago and is no longer kept; its request was carried out";
 
 impl Door {
     /// Answers a legacy POST.
@@ -74,6 +77,7 @@ impl Door {
         }
         match session.stream(number) {
             Some(stream) => stream.read(after, number == STANDALONE && session.revision >= Revision::V2025_11_25),
+            None if session.had_stream(number) => error(StatusCode::BAD_REQUEST, INVALID_REQUEST, LONG_GONE),
             None => error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "Last-Event-ID is not of this session"),
         }
     }

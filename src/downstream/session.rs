@@ -1,6 +1,7 @@
 //! Legacy sessions: opened by `initialize`, bound to the caller that opened them, ended by DELETE, by age, or because
 //! their server is gone (PROTOCOL §3.1, SECURITY §3H H1).
 
+use super::shelf;
 use super::stream::Stream;
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::Revision;
@@ -44,6 +45,7 @@ pub struct Session {
     /// Its links.
     pub links: Arc<Links>,
     streams: Mutex<Streams>,
+    shelf: shelf::Shared,
     used: Mutex<Duration>,
     /// Cancelled when the session ends.
     pub ended: CancellationToken,
@@ -60,12 +62,17 @@ impl Session {
         self.streams.lock().by_number.get(&number).cloned()
     }
 
+    /// Whether a stream of that number was once opened.
+    pub(super) fn had_stream(&self, number: u64) -> bool {
+        number <= self.streams.lock().last
+    }
+
     /// A new stream, fed from `first` and `rest` until the request is answered.
     pub(super) fn feed(self: &Arc<Self>, first: &Outgoing, mut rest: mpsc::Receiver<Outgoing>) -> Arc<Stream> {
         let stream = {
             let mut streams = self.streams.lock();
             streams.last += 1;
-            let stream = Stream::new(streams.last);
+            let stream = Stream::new(streams.last, &self.shelf);
             streams.by_number.insert(stream.number, stream.clone());
             if streams.by_number.len() > STREAMS_KEPT {
                 let oldest = streams
@@ -131,6 +138,7 @@ impl Session {
 #[derive(Default)]
 pub struct Sessions {
     open: Mutex<HashMap<String, Arc<Session>>>,
+    shelf: shelf::Shared,
     clock: Clock,
 }
 
@@ -153,7 +161,7 @@ impl Sessions {
         revision: Revision,
         links: Arc<Links>,
     ) -> Result<Arc<Session>, TooMany> {
-        let by_number = BTreeMap::from([(STANDALONE, Stream::new(STANDALONE))]);
+        let by_number = BTreeMap::from([(STANDALONE, Stream::new(STANDALONE, &self.shelf))]);
         let session = Arc::new(Session {
             id: unguessable(),
             caller,
@@ -161,6 +169,7 @@ impl Sessions {
             revision,
             links,
             streams: Mutex::new(Streams { last: STANDALONE, by_number }),
+            shelf: self.shelf.clone(),
             used: Mutex::new(self.clock.steady()),
             ended: CancellationToken::new(),
         });
@@ -210,3 +219,6 @@ fn room(open: &HashMap<String, Arc<Session>>, agent: &AgentId) -> Result<(), Too
     let own = open.values().filter(|session| session.caller.agent == *agent).count();
     if open.len() >= SESSIONS || own >= OF_ONE_AGENT { Err(TooMany) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,18 @@
-//! A legacy event stream that can be taken up again: what was written stays until newer events push it out, and every
-//! event has an id of ours (PROTOCOL §3.1).
+//! A legacy event stream that can be taken up again: what was written stays until newer events push it out, here or on the
+//! shelf that all streams share, and every event has an id of ours (PROTOCOL §3.1). Progress that was forgotten is
+//! skipped; in place of an answer that was forgotten stands an error that says so, so that nobody waits for it.
 
 use super::body::{Answer, BETWEEN_SIGNS, events};
+use super::shelf::{Keeper, Shared};
+use crate::mcp::answer::INTERNAL;
+use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::sse::{Comment, KEEP_ALIVE, encode};
 use crate::outlet::Outgoing;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
 /// Events and bytes that one stream keeps.
@@ -16,20 +20,35 @@ const KEPT: usize = 256;
 const KEPT_BYTES: usize = 4 << 20;
 /// Comments that wait to be read; older ones are dropped. Each is at most as long as `mcp::sse::LONGEST_COMMENT`.
 const COMMENTS: usize = 16;
+/// What an agent reads in place of an answer that was forgotten.
+const FORGOTTEN: &str = "the answer is no longer kept: the request was carried out, and what it said is lost; do not \
+                         repeat what changes something before you know what became of it";
 
 /// One stream.
 pub(super) struct Stream {
     pub(super) number: u64,
     written: Mutex<Written>,
     more: Notify,
+    shelf: Shared,
+    this: Weak<Self>,
+}
+
+/// One event.
+struct Event {
+    number: u64,
+    bytes: Bytes,
+    /// Under which the shelf counts it.
+    ticket: u64,
 }
 
 #[derive(Default)]
 struct Written {
-    events: VecDeque<(u64, Bytes)>,
+    events: VecDeque<Event>,
     bytes: usize,
     last: u64,
     done: bool,
+    /// The number of the answer, and the id of the request.
+    answer: Option<(u64, Option<Text>)>,
     /// The reader is to come back later.
     interrupted: bool,
     retry_ms: Option<u64>,
@@ -56,8 +75,9 @@ struct Place {
 }
 
 impl Stream {
-    pub(super) fn new(number: u64) -> Arc<Self> {
-        Arc::new(Self { number, written: Mutex::default(), more: Notify::new() })
+    pub(super) fn new(number: u64, shelf: &Shared) -> Arc<Self> {
+        let (written, more, shelf) = (Mutex::default(), Notify::new(), shelf.clone());
+        Arc::new_cyclic(|this| Self { number, written, more, shelf, this: this.clone() })
     }
 
     /// Writes what a request's way back brings.
@@ -80,19 +100,28 @@ impl Stream {
     pub(super) fn write(&self, message: &Message, last: bool) {
         let mut written = self.written.lock();
         written.last += 1;
-        let id = format!("{}-{}", self.number, written.last);
-        let event = encode(Some(&id), &message.encode());
         let number = written.last;
-        written.bytes += event.len();
-        written.events.push_back((number, event));
+        let bytes = self.event(number, message);
+        let ticket = self.shelf.put(bytes.len(), self.this.clone());
+        written.bytes += bytes.len();
+        written.events.push_back(Event { number, bytes, ticket });
         while written.events.len() > KEPT || (written.bytes > KEPT_BYTES && written.events.len() > 1) {
-            if let Some((_, dropped)) = written.events.pop_front() {
-                written.bytes -= dropped.len();
+            if let Some(dropped) = written.events.pop_front() {
+                written.bytes -= dropped.bytes.len();
+                self.shelf.give_back(dropped.ticket);
             }
         }
         written.done |= last;
+        if last {
+            written.answer = Some((number, message.id.clone()));
+        }
         drop(written);
         self.more.notify_waiters();
+        self.shelf.clear();
+    }
+
+    fn event(&self, number: u64, message: &Message) -> Bytes {
+        encode(Some(&format!("{}-{number}", self.number)), &message.encode())
     }
 
     /// The server said that it still works.
@@ -150,15 +179,15 @@ impl Stream {
                 if written.reader != place.reader {
                     return None;
                 }
-                let event = written.events.iter().find(|(number, _)| *number > place.after);
+                let event = written.events.iter().find(|event| event.number > place.after);
                 let said = written.comments.iter().find(|said| said.sign > place.signs);
-                if let Some(said) = said.filter(|said| event.is_none_or(|(number, _)| said.after < *number)) {
+                if let Some(said) = said.filter(|said| event.is_none_or(|event| said.after < event.number)) {
                     place.signs = said.sign;
                     return Some(said.comment.encode());
                 }
-                if let Some((number, event)) = event {
-                    place.after = *number;
-                    return Some(event.clone());
+                if let Some(event) = event {
+                    place.after = event.number;
+                    return Some(event.bytes.clone());
                 }
                 if written.done || written.interrupted {
                     return None;
@@ -171,8 +200,35 @@ impl Stream {
     }
 }
 
+impl Keeper for Stream {
+    fn forget(&self, ticket: u64) {
+        let mut written = self.written.lock();
+        // The oldest of all is the oldest here, unless newer events have pushed it out meanwhile.
+        let Some(forgotten) = written.events.pop_front_if(|event| event.ticket == ticket) else { return };
+        written.bytes -= forgotten.bytes.len();
+        let Some((number, id)) = written.answer.clone().filter(|(number, _)| *number == forgotten.number) else {
+            return;
+        };
+        // Small, and at most one a stream: it needs no place on the shelf.
+        let bytes = self.event(number, &Message::error(id, INTERNAL, FORGOTTEN, None));
+        written.bytes += bytes.len();
+        written.events.push_back(Event { number, bytes, ticket: 0 });
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        for event in &self.written.get_mut().events {
+            self.shelf.give_back(event.ticket);
+        }
+    }
+}
+
 /// Stream and event of an event id of ours.
 pub(super) fn place(id: &str) -> Option<(u64, u64)> {
     let (stream, event) = id.split_once('-')?;
     Some((stream.parse().ok()?, event.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests;

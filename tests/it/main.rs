@@ -16,6 +16,7 @@ mod list;
 mod order;
 mod passthrough;
 mod reload;
+mod resume;
 mod start;
 mod together;
 mod traces;
