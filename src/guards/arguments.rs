@@ -7,7 +7,7 @@ use super::Section;
 use super::evidence::Checked;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::Refusal;
-use crate::schema::Schema;
+use crate::schema::{Names, Schema, closed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -24,6 +24,10 @@ pub struct Settings(pub Map<String, Value>);
 #[derive(Debug, Default)]
 pub struct Rule {
     overlay: Option<Schema>,
+    /// Arguments that other sections of the contract judge.
+    judged: Names,
+    /// Arguments that the contract names without judging them.
+    named: Names,
 }
 
 // === impl Settings ===
@@ -39,7 +43,7 @@ impl Section for Settings {
             return Rule::default();
         }
         match Schema::compile_contract(&written) {
-            Ok(schema) => Rule { overlay: Some(schema) },
+            Ok(schema) => Rule { overlay: Some(schema), ..Rule::default() },
             Err(reason) => {
                 problems.error(reason.to_string(), "write a JSON Schema of draft 2020-12 that describes the arguments");
                 Rule::default()
@@ -51,11 +55,24 @@ impl Section for Settings {
 // === impl Rule ===
 
 impl Rule {
-    /// Judges `arguments` by the server's schema, then by the contract's.
+    /// The same for a contract that in other sections judges the arguments on the paths `judged` from the root, such as
+    /// `["customer", "id"]`, and only names those in `named`.
+    #[must_use]
+    pub fn beside(self, judged: &[Vec<String>], named: &[String]) -> Self {
+        let judged = Names::on(judged.iter().map(Vec::as_slice));
+        Self { judged, named: Names::on(named.iter().map(std::slice::from_ref)), ..self }
+    }
+
+    /// Judges `arguments` by the server's schema, then by the contract's. What the contract constrains is closed: only
+    /// what it or the server's schema names may come (SECURITY §3A A3).
     pub fn check(&self, server: &Schema, arguments: &Value) -> Result<Checked, Refusal> {
         for schema in std::iter::once(server).chain(&self.overlay) {
             schema.accepts(arguments).map_err(Refusal::from)?;
         }
+        self.judged.judge(arguments).map_err(Refusal::from)?;
+        let overlay = self.overlay.as_ref().map(Schema::names);
+        let contract: Vec<&Names> = overlay.into_iter().chain([&self.judged]).collect();
+        closed::judge(&[server.names(), &self.named], &contract, arguments).map_err(Refusal::from)?;
         Ok(Checked::mint())
     }
 

@@ -92,6 +92,13 @@ fn pointer(pointer: &str, problems: &mut Problems) {
 // === impl Rule ===
 
 impl Rule {
+    /// The arguments that are judged, as paths from the root.
+    pub fn reads(&self) -> Vec<Vec<String>> {
+        let pointers = self.tenant.iter().chain(self.resource.as_ref().map(|(pointer, _)| pointer));
+        let plain = |step: &str| step.replace("~1", "/").replace("~0", "~");
+        pointers.map(|pointer| pointer.split('/').skip(1).map(plain).collect()).collect()
+    }
+
     /// Judges who calls, and on what.
     pub fn allow(&self, caller: &Caller, arguments: &Value, checked: &Checked) -> Result<Permit, Refusal> {
         if !self.roles.is_empty() && !self.roles.iter().any(|role| caller.roles.contains(role)) {

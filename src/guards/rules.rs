@@ -46,6 +46,8 @@ pub struct Rule {
     /// What the expressions read, so that nothing else is converted.
     wanted: Wanted,
     reads_caller: bool,
+    /// The arguments that the expressions name, as paths from the root.
+    reads: Vec<Vec<String>>,
     names: Names,
     patterns: Patterns,
 }
@@ -87,7 +89,8 @@ impl Section for Settings {
             }
         }
         let names = Names::on(reads.arguments.iter().map(Vec::as_slice));
-        Rule { lines, wanted: reads.wanted(), reads_caller: reads.caller, names, patterns }
+        let (wanted, reads_caller) = (reads.wanted(), reads.caller);
+        Rule { lines, wanted, reads_caller, reads: reads.arguments.into_iter().collect(), names, patterns }
     }
 }
 
@@ -105,6 +108,11 @@ fn judge_code(code: &str, problems: &mut Problems) {
 // === impl Rule ===
 
 impl Rule {
+    /// The arguments that the rules name, as paths from the root.
+    pub fn reads(&self) -> &[Vec<String>] {
+        &self.reads
+    }
+
     /// Tries the rules in order.
     pub fn apply(&self, caller: &Caller, arguments: &Value, permit: &Permit) -> Result<Ruled, Refusal> {
         if self.lines.is_empty() {

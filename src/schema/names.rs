@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// Pairs of a subschema and a value that one search looks at; more is refused.
-const STEPS: usize = 1_000_000;
+pub(super) const STEPS: usize = 1_000_000;
 
 /// The declared names, place by place.
 #[derive(Debug, Default)]
@@ -25,7 +25,12 @@ struct Place {
     properties: HashMap<String, usize>,
     /// Folded name to name.
     folded: HashMap<String, String>,
+    /// The schema says itself what may come besides its properties.
+    open: bool,
 }
+
+/// Keywords that say so.
+const OPENING: &[&str] = &["additionalProperties", "unevaluatedProperties", "patternProperties"];
 
 /// Equal for names that differ in case only: the rule of the strict reader.
 fn fold(name: &str) -> String {
@@ -35,7 +40,8 @@ fn fold(name: &str) -> String {
 impl Names {
     pub(super) fn of(survey: &Survey<'_>) -> Self {
         let place = |node: &super::survey::Node<'_>| {
-            let mut place = Place::default();
+            let open = OPENING.iter().any(|keyword| node.schema.get(keyword).is_some());
+            let mut place = Place { open, ..Place::default() };
             for &(step, target) in &node.steps {
                 match step {
                     Step::Same => place.same.push(target),
@@ -78,6 +84,36 @@ impl Names {
         }
         let any = places.iter().any(|&place| !self.places[place].properties.is_empty());
         (any, places.iter().any(|&place| self.places[place].properties.contains_key(name)))
+    }
+
+    /// Whether no name is declared anywhere.
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.iter().all(|place| place.properties.is_empty())
+    }
+
+    /// The places that apply to the whole value.
+    pub(super) fn root(&self) -> Vec<usize> {
+        if self.places.is_empty() { Vec::new() } else { self.widen(vec![0]) }
+    }
+
+    /// The places that apply to a member or an element of what `places` apply to.
+    pub(super) fn below(&self, places: &[usize], step: &str) -> Vec<usize> {
+        self.widen(self.under(places, step))
+    }
+
+    /// Whether one of `places` names properties.
+    pub(super) fn names_any(&self, places: &[usize]) -> bool {
+        places.iter().any(|&place| !self.places[place].properties.is_empty())
+    }
+
+    /// Whether one of `places` names this property.
+    pub(super) fn names(&self, places: &[usize], key: &str) -> bool {
+        places.iter().any(|&place| self.places[place].properties.contains_key(key))
+    }
+
+    /// Whether one of `places` says itself what else may come.
+    pub(super) fn is_open(&self, places: &[usize]) -> bool {
+        places.iter().any(|&place| self.places[place].open)
     }
 
     /// Refuses a key that is a declared name in another case.
@@ -175,6 +211,6 @@ impl Search<'_> {
     }
 }
 
-fn is_nested(value: &Value) -> bool {
+pub(super) fn is_nested(value: &Value) -> bool {
     value.is_object() || value.is_array()
 }

@@ -27,9 +27,9 @@ async fn left_after_progress(agent: &Agent) -> (Value, String) {
     let message = agent.request("tools/call", params);
     let mut reading = agent.post(&message).await;
     loop {
-        match reading.next().await.expect("progress before the end") {
-            Block::Event { id: Some(id), message: Some(_) } => return (message["id"].clone(), id),
-            _ => {}
+        let block = reading.next().await.expect("progress before the end");
+        if let Block::Event { id: Some(id), message: Some(_) } = block {
+            return (message["id"].clone(), id);
         }
     }
 }

@@ -44,8 +44,76 @@ fn both_schemas_must_accept_and_the_servers_is_asked_first() {
         assert_eq!((code.as_str(), at.as_str()), ("schema_invalid", pointer));
         assert!(said.contains(words) && said.contains("did not run"), "{said}");
     }
-    assert_eq!(refused(json!({ "amount": 10, "other": 1 })), None);
+    assert_eq!(refused(json!({ "amount": 10, "day": "2026-11-21" })), None);
     assert!(Rule::default().check(&server, &json!({ "day": "x" })).is_ok());
+}
+
+/// A contract's schema, the paths that its other sections judge, the server's schema, arguments, and the pointer to what
+/// is refused.
+type Case<'a> = (&'a Value, &'a [&'a [&'a str]], &'a Value, Value, Option<&'a str>);
+
+/// What is refused, by pointer; none: accepted. The contract names `kept` for the ledger.
+fn closed(overlay: &Value, paths: &[&[&str]], server: &Value, arguments: &Value) -> Option<String> {
+    let paths: Vec<Vec<String>> = paths.iter().map(|path| path.iter().map(|&step| step.to_owned()).collect()).collect();
+    let rule = compile(overlay).0.beside(&paths, &["kept".to_owned()]);
+    let refusal = rule.check(&Schema::compile(server).unwrap(), arguments).err()?;
+    assert_eq!(refusal.code(), "schema_invalid");
+    Some(refusal.pointer().unwrap_or_default().to_owned())
+}
+
+/// SECURITY A3: "validated as closed objects even if upstream's schema is open".
+#[test]
+fn a3_where_a_contract_names_arguments_only_named_ones_may_come() {
+    let open = json!({ "type": "object" });
+    let some =
+        json!({ "properties": { "mode": {}, "to": { "properties": { "city": {} } } }, "additionalProperties": true });
+    let path = json!({ "properties": { "path": { "enum": ["/ok"] } } });
+    let nested = json!({ "properties": { "to": { "properties": { "id": {} } },
+        "list": { "items": { "properties": { "id": {} } } } } });
+    let free = json!({ "properties": { "path": {} }, "additionalProperties": true });
+    let composed = json!({ "allOf": [{ "$ref": "#/$defs/p" }], "$defs": { "p": { "properties": { "path": {} } } } });
+    let cases: &[Case<'_>] = &[
+        (&path, &[], &open, json!({ "path": "/ok", "kept": 1 }), None),
+        (&path, &[], &open, json!({ "path": "/ok", "file": "/etc" }), Some("/file")),
+        (&path, &[], &open, json!({ "file": "/etc" }), Some("/file")),
+        (&path, &[], &some, json!({ "path": "/ok", "mode": "r", "to": { "any": 1 } }), None),
+        (&path, &[], &some, json!({ "path": "/ok", "other": 1 }), Some("/other")),
+        (&composed, &[], &open, json!({ "file": "/etc" }), Some("/file")),
+        (&nested, &[], &some, json!({ "to": { "id": 1, "city": 2 }, "list": [{ "id": 1 }] }), None),
+        (&nested, &[], &some, json!({ "to": { "id": 1, "ident": 2 } }), Some("/to/ident")),
+        (&nested, &[], &open, json!({ "list": [{ "id": 1 }, { "ident": 2 }] }), Some("/list/1/ident")),
+        // Arguments that permission and rules judge.
+        (&json!({}), &[&["tenant_id"], &["to", "id"]], &open, json!({ "tenant_id": "t", "to": { "id": 1 } }), None),
+        (&json!({}), &[&["tenant_id"]], &open, json!({ "tenant_id": "t", "tenant": "u" }), Some("/tenant")),
+        (&json!({}), &[&["tenant_id"]], &open, json!({ "Tenant_id": "t" }), Some("/Tenant_id")),
+        (&json!({}), &[&["to", "id"]], &some, json!({ "to": { "id": 1, "ident": 1 } }), Some("/to/ident")),
+        // Nothing is named, or the contract says itself what else may come.
+        (&json!({}), &[], &open, json!({ "anything": { "at": ["all"] } }), None),
+        (&json!({ "required": ["a"] }), &[], &open, json!({ "a": 1, "b": 1 }), None),
+        (&free, &[&["tenant_id"]], &open, json!({ "path": "/ok", "file": "/etc" }), None),
+        (
+            &json!({ "properties": { "a": {} }, "patternProperties": { "^x-": {} } }),
+            &[],
+            &open,
+            json!({ "x-1": 1 }),
+            None,
+        ),
+    ];
+    for (overlay, paths, server, arguments, pointer) in cases {
+        let found = closed(overlay, paths, server, arguments);
+        assert_eq!(found.as_deref(), *pointer, "{overlay} {paths:?} over {server}: {arguments}");
+    }
+}
+
+#[test]
+fn a3_a_schema_that_leads_to_itself_is_closed_at_every_depth() {
+    let tree = json!({ "properties": { "id": {}, "child": { "$ref": "#" } } });
+    let mut arguments = json!({ "other": 1 });
+    for _ in 0..40 {
+        arguments = json!({ "id": 1, "child": arguments });
+    }
+    let found = closed(&tree, &[], &json!({}), &arguments).unwrap();
+    assert!(found.starts_with("/child/child/"), "{found}");
 }
 
 #[test]

@@ -63,14 +63,18 @@ pub(super) fn compile(contract: Contract, servers: &[ServerName], problems: &mut
         problems.under("secrets", |problems| problems.error("secrets are not enforced by this version", hint));
     }
     problems.under("audit", |problems| judge_audit(&audit, problems));
+    let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
+    let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
+    let rules = problems.under(rules::Settings::NAME, |problems| rules.compile(problems));
+    let judged = [permission.reads(), rules.reads().to_vec()].concat();
     ToolRules {
         purpose,
         actions,
         side_effect: changes,
         owner_only,
-        arguments: problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems)),
-        permission: problems.under(permission::Settings::NAME, |problems| permission.compile(problems)),
-        rules: problems.under(rules::Settings::NAME, |problems| rules.compile(problems)),
+        arguments: arguments.beside(&judged, &audit),
+        permission,
+        rules,
         audit,
     }
 }

@@ -35,3 +35,46 @@ async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused
     assert!(oracle.executions().is_empty());
     assert!(gate.agent().call("fs__open", json!({ "path": "/ok" })).await.is_done());
 }
+
+/// What a tool may take for an argument that the contract constrains, and nobody judged, never comes to it.
+#[tokio::test]
+async fn a3_an_argument_that_nobody_named_is_refused_where_the_contract_names_some() {
+    let open = json!({ "type": "object" });
+    let tools = ["by_schema", "by_rule", "by_tenant", "set_free", "unconstrained"];
+    let script = tools.iter().fold(Script::new(), |script, tool| script.tool_with(tool, &open, Behaviour::Answers));
+    let oracle = script.start().await;
+    let policy = "contracts:
+  fs__by_schema: { purpose: p, actions: [write], secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
+  fs__by_rule: { purpose: p, actions: [write], secrets: [], rules: [ { code: no, when: \"arguments.path != '/ok'\" } ] }
+  fs__by_tenant: { purpose: p, actions: [write], secrets: [], permission: { resource: { pointer: /path, allow: [/ok] } } }
+  fs__set_free:
+    purpose: p
+    actions: [write]
+    secrets: []
+    arguments: { properties: { path: { enum: [/ok] } }, additionalProperties: true }
+  fs__unconstrained: { purpose: p, actions: [write], secrets: [] }
+";
+    let gate = Setup::new().server("fs", &oracle).policy(policy).start().await;
+    let legacy = gate.agent().initialize().await;
+    for tool in &tools[..3] {
+        let name = format!("fs__{tool}");
+        for alias in ["file", "Path", "PATH", "path ", "pa\u{17f}h", "\u{440}ath"] {
+            let arguments = json!({ "path": "/ok", alias: "/etc" });
+            for answer in
+                [gate.agent().call(&name, arguments.clone()).await, legacy.legacy_call(&name, arguments.clone()).await]
+            {
+                let early = answer.text().contains("differ in case only");
+                assert!(early || answer.refusal() == "schema_invalid", "{name} {alias}: {answer:?}");
+                assert!(!answer.text().contains("/etc"), "{name} {alias}: echoes a value");
+            }
+        }
+    }
+    assert!(oracle.executions().is_empty());
+    for tool in tools {
+        let arguments =
+            if tools[..3].contains(&tool) { json!({ "path": "/ok" }) } else { json!({ "path": "/ok", "file": 1 }) };
+        let answer = gate.agent().call(&format!("fs__{tool}"), arguments).await;
+        assert!(answer.is_done(), "{tool}: {answer:?}");
+    }
+    assert_eq!(oracle.executions().len(), tools.len());
+}
