@@ -161,7 +161,8 @@ impl Server {
                     if stop.is_cancelled() {
                         return;
                     }
-                    tracing::warn!(%server, why, "tool server is lost; its tools are hidden until it answers again");
+                    let words = "tool server is lost; its tools are hidden until it answers again";
+                    tracing::warn!(%server, why, again_in = ?backoff.longest(), "{words}");
                 }
                 Err(fault) => {
                     tracing::warn!(server = %self.settings.name, %fault, again_in = ?backoff.longest(), "tool server does not answer");
