@@ -11,6 +11,7 @@ use std::path::PathBuf;
 mod commits;
 mod damage;
 mod faults;
+mod power;
 mod speed;
 
 /// Entry number `n`, about as large as real ones are.
