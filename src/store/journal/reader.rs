@@ -53,25 +53,37 @@ pub struct Reader {
     walk: Walk,
     rest: Bytes,
     seq: u64,
+    /// Records up to this one are passed over.
+    after: u64,
 }
 
 impl Reader {
     /// Begins with the oldest record of the data directory `data`.
     pub fn open(data: &Path) -> Result<Self, Error> {
-        Ok(Self { walk: Walk::begin(data)?, rest: Bytes::new(), seq: 0 })
+        Self::after(data, 0)
+    }
+
+    /// Begins with the record after `seq`, at its segment: what is before that is neither read nor checked.
+    pub fn after(data: &Path, seq: u64) -> Result<Self, Error> {
+        let walk = Walk::begin_before(data, seq.saturating_add(1))?;
+        Ok(Self { walk, rest: Bytes::new(), seq: 0, after: seq })
     }
 
     fn take(&mut self) -> Option<Record> {
-        let size = frame::record_size(&self.rest).filter(|size| *size <= self.rest.len())?;
-        let record = self.rest.split_to(size);
-        let seq = self.seq;
-        self.seq += 1;
-        Some(Record { seq, kind: record[0], bytes: record.slice(frame::RECORD..) })
+        loop {
+            let size = frame::record_size(&self.rest).filter(|size| *size <= self.rest.len())?;
+            let record = self.rest.split_to(size);
+            let seq = self.seq;
+            self.seq += 1;
+            if seq > self.after {
+                return Some(Record { seq, kind: record[0], bytes: record.slice(frame::RECORD..) });
+            }
+        }
     }
 
     fn load(&mut self, batch: &Batch) {
         self.seq = batch.header.first;
-        self.rest = batch.payload.clone();
+        self.rest = if batch.head.seq > self.after { batch.payload.clone() } else { Bytes::new() };
     }
 }
 

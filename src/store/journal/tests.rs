@@ -11,6 +11,7 @@ use std::path::PathBuf;
 mod commits;
 mod damage;
 mod faults;
+mod power;
 mod speed;
 
 /// Entry number `n`, about as large as real ones are.
@@ -188,6 +189,24 @@ async fn a_reader_follows_a_running_writer() {
     }
     journal.flush().await.unwrap();
     reading.join().unwrap();
+}
+
+// An index that knows the journal up to some record reads on from there, without what is before its segment.
+#[tokio::test]
+async fn a_reader_begins_where_it_is_told() {
+    let temp = tempfile::tempdir().unwrap();
+    written(temp.path(), small(), 8, 3).await;
+    let segments = segments(temp.path());
+    assert!(segments.len() > 2);
+    for after in [0, 1, 7, 23, 24, 99] {
+        let numbers: Vec<_> = Reader::after(temp.path(), after).unwrap().map(|record| record.unwrap().seq).collect();
+        assert_eq!(numbers, (after + 1..=24).collect::<Vec<_>>());
+    }
+    fs::write(&segments[0], b"not looked at").unwrap();
+    let last: u64 = segments.last().unwrap().file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    let mut reader = Reader::after(temp.path(), last - 1).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().seq, last);
+    assert!(read(temp.path()).is_err());
 }
 
 #[test]

@@ -76,9 +76,15 @@ pub(super) fn without_pauses<T>(check: impl FnOnce() -> T) -> T {
 impl Walk {
     /// Begins at the oldest segment of the data directory `data`.
     pub(super) fn begin(data: &Path) -> Result<Self, Error> {
+        Self::begin_before(data, 0)
+    }
+
+    /// Begins at the segment in which record `seq` stands, or would stand; at the oldest when that is gone.
+    pub(super) fn begin_before(data: &Path, seq: u64) -> Result<Self, Error> {
         let dir = place::journal_dir(data);
         let mut walk = Self { dir, at: None, head: Head { seq: 0, hash: [0; 32] } };
-        match walk.segments()?.first() {
+        let segments = walk.segments()?;
+        match segments.iter().rev().find(|first| **first <= seq).or(segments.first()) {
             Some(first) => walk.head.seq = first.saturating_sub(1),
             None => return Err(Error::NoJournal(data.to_owned())),
         }
