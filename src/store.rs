@@ -22,3 +22,6 @@ pub mod state;
 mod table;
 pub mod time;
 mod waiters;
+
+#[cfg(test)]
+mod tests;

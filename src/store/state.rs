@@ -187,4 +187,4 @@ pub fn apply(event: &Event, view: &mut View) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,5 +1,6 @@
 //! Time as stores keep it: the wall's when the store is opened, but never before what the store has seen, and from then on
-//! the steady clock's. A wall clock that jumps neither revives a claim nor ends one early.
+//! the steady clock's, also over restarts while the machine runs. A wall clock that jumps neither revives a claim nor ends
+//! one early.
 
 use super::state::Millis;
 use crate::model::clock::Clock;
@@ -9,20 +10,46 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub struct Time {
     clock: Clock,
-    opened: Millis,
-    steady: Duration,
+    anchor: Anchor,
+}
+
+/// What the store's time was at a moment of the steady clock's; means nothing any more when the machine has started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Anchor {
+    /// The store's time.
+    pub at: Millis,
+    /// Milliseconds since the machine started.
+    pub steady: Millis,
 }
 
 impl Time {
     /// Starts now, or at `seen` when that is later.
     pub fn starting(clock: Clock, seen: Millis) -> Self {
         let wall = Millis::try_from(clock.wall().as_millisecond()).unwrap_or(0);
-        Self { clock, opened: wall.max(seen), steady: clock.steady() }
+        Self { clock, anchor: Anchor { at: wall.max(seen), steady: millis(clock.steady()) } }
+    }
+
+    /// Goes on from `anchor`, which was taken since the machine started; the wall is not asked.
+    pub fn continuing(clock: Clock, seen: Millis, anchor: Anchor) -> Self {
+        let continued = Self { clock, anchor };
+        match continued.now() {
+            now if now < seen => Self::starting(clock, seen),
+            _ => continued,
+        }
+    }
+
+    /// What [`Time::continuing`] goes on from.
+    pub fn anchor(&self) -> Anchor {
+        self.anchor
     }
 
     /// Milliseconds since 1970; never goes back.
     pub fn now(&self) -> Millis {
-        let since = self.clock.steady().saturating_sub(self.steady);
-        self.opened + Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX - self.opened)
+        let since = millis(self.clock.steady()).saturating_sub(self.anchor.steady);
+        self.anchor.at.saturating_add(since)
     }
+}
+
+fn millis(steady: Duration) -> Millis {
+    Millis::try_from(steady.as_millis()).unwrap_or(Millis::MAX)
 }

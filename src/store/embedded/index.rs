@@ -162,7 +162,7 @@ impl Index {
                 if let Some(stored) = claim.phase.stored_mut() {
                     stored.body = Bytes::new();
                 }
-                put_claim(batch, key, &claim)?;
+                batch.insert(named(CLAIM, key), claim_text(&claim)?);
                 batch.insert(expiring(claim.changed + claim.ttl + claim.keep, CLAIM, key), &[]);
             }
             Age::Forgotten => {
@@ -205,8 +205,7 @@ fn idle_since(last: Millis) -> Millis {
 }
 
 fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim) -> Result<(), Error> {
-    let body = claim.phase.stored().map(|stored| stored.body.clone()).unwrap_or_default();
-    batch.insert(named(CLAIM, key), encode(claim, &body).map_err(unreadable)?);
+    batch.insert(named(CLAIM, key), claim_text(claim)?);
     batch.insert(acting(claim.action), key.as_bytes());
     if claim.phase.is_final() {
         batch.remove(named(OPEN, key));
@@ -215,6 +214,11 @@ fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim) -> Result<(), Error
         batch.insert(named(OPEN, key), &[]);
     }
     Ok(())
+}
+
+fn claim_text(claim: &Claim) -> Result<Vec<u8>, Error> {
+    let body = claim.phase.stored().map(|stored| stored.body.clone()).unwrap_or_default();
+    encode(claim, &body).map_err(unreadable)
 }
 
 fn read_claim(value: &sled::IVec) -> Result<Claim, Error> {
@@ -234,4 +238,45 @@ fn text(value: &impl Serialize) -> Result<Vec<u8>, Error> {
 
 fn unreadable(error: serde_json::Error) -> Error {
     Error::Broken(format!("the index cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::state::claim::Phase;
+    use crate::store::state::command::Command;
+    use crate::store::state::tests::{START, intent, result, settle};
+    use crate::store::state::{View, apply, decide};
+
+    /// SEMANTICS §3: a tombstone keeps the key and not the answer; it is swept once, not for ever.
+    #[test]
+    fn tombstones_are_swept_once_and_forgotten_in_their_time() {
+        let temp = tempfile::tempdir().unwrap();
+        let (index, _) = Index::open(temp.path()).unwrap();
+        let mut changes = Changes::default();
+        for n in 0..SWEEP + 5 {
+            let (call, mut view) = (intent(&format!("key {n}"), 1), View::default());
+            let call = crate::store::state::command::Intent { ttl: 100, keep: 1000, ..call };
+            let end = Command::Settle(settle(&call, Phase::Completed(result("paid"))));
+            for command in [Command::Begin(Box::new(call.clone())), end] {
+                let event = decide(&command, &view, START).unwrap();
+                apply(&event, &mut view);
+            }
+            changes.claims.push((call.key, view.claim.unwrap()));
+        }
+        index.write(&changes, Applied::default()).unwrap();
+        let (key, whole) = &changes.claims[0];
+        let sweeps = |now| (0..5).take_while(|_| index.sweep(now, |_| false).unwrap()).count();
+        assert_eq!(sweeps(START + 99), 0);
+        assert_eq!(index.claim(key).unwrap().as_ref(), Some(whole));
+        assert_eq!(sweeps(START + 101), 1, "as many as there are, each once");
+        let left = index.claim(key).unwrap().unwrap();
+        assert_eq!(left.phase.stored().unwrap().body, Bytes::new());
+        assert_eq!((left.age(START + 101), left.fingerprint), (Age::Remembered, whole.fingerprint));
+        assert_eq!(sweeps(START + 1101), 1);
+        assert!(changes.claims.iter().all(|(key, claim)| {
+            index.claim(key).unwrap().is_none() && index.key_of(claim.action).unwrap().is_none()
+        }));
+        assert_eq!(index.0.len(), 1, "nothing is left but how far the journal is indexed");
+    }
 }

@@ -8,7 +8,7 @@ use super::super::state::claim::Phase;
 use super::super::state::command::{Command, Settle};
 use super::super::state::event::{Event, Evidence};
 use super::super::table::Table;
-use super::super::time::Time;
+use super::super::time::{Anchor, Time};
 use super::super::waiters::Waiters;
 use super::Shared;
 use super::index::{Applied, Index};
@@ -34,10 +34,11 @@ const IN_FLIGHT: usize = 1 << 16;
 pub(super) fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Shared, Error> {
     let (dir, boot) = (index_path(data), boot_id());
     let last = last_mark(data);
-    let same_boot = last.as_ref().is_some_and(|(_, last)| *last == boot && !boot.is_empty());
-    let clean = last.is_some_and(|(how, _)| how == CLEAN);
-    let closing = Closing { data: data.to_owned(), boot, ended_well: AtomicBool::new(false) };
-    closing.mark(RUNNING).map_err(|error| Error::Broken(format!("the index cannot be marked: {error}")))?;
+    let same_boot = last.as_ref().is_some_and(|last| last.boot == boot && !boot.is_empty());
+    let clean = last.as_ref().is_some_and(|last| last.how == CLEAN);
+    let anchor = last.and_then(|last| last.anchor).filter(|_| same_boot);
+    let closing = Closing { data: data.to_owned(), boot, anchor, ended_well: AtomicBool::new(false) };
+    closing.mark(RUNNING).map_err(unmarked)?;
     let (index, applied) = open_index(&dir, same_boot || clean, journal.health().head.seq)?;
     let results = Results::open(data).map_err(|error| super::unkept(&error))?;
     let (marks, sent) =
@@ -47,7 +48,12 @@ pub(super) fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Shared
     let (table, waiters, pace) = (Mutex::new(table), Waiters::default(), Pace::default());
     let mut shared = Shared { table, index, journal, results, marks, waiters, time, pace, closing };
     let seen = shared.replay(data, applied)?;
-    shared.time = Time::starting(clock, seen);
+    shared.time = match anchor {
+        Some(anchor) => Time::continuing(clock, seen, anchor),
+        None => Time::starting(clock, seen),
+    };
+    shared.closing.anchor = Some(shared.time.anchor());
+    shared.closing.mark(RUNNING).map_err(unmarked)?;
     shared.settle_crashed(&sent, same_boot)?;
     Ok(shared)
 }
@@ -56,6 +62,8 @@ pub(super) fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Shared
 pub(super) struct Closing {
     data: PathBuf,
     boot: String,
+    /// How the store's time goes with the machine's.
+    anchor: Option<Anchor>,
     ended_well: AtomicBool,
 }
 
@@ -67,7 +75,8 @@ impl Closing {
 
     /// Notes durably how the index stands.
     fn mark(&self, how: &str) -> io::Result<()> {
-        replace(&self.data, &mark_path(&self.data), &format!("{how} {}\n", self.boot))
+        let anchor = self.anchor.map(|anchor| format!(" {} {}", anchor.at, anchor.steady)).unwrap_or_default();
+        replace(&self.data, &mark_path(&self.data), &format!("{how} {}{anchor}\n", self.boot))
     }
 
     /// sled does not sync its files; after a power cut only synced ones can be trusted.
@@ -171,11 +180,25 @@ fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
-/// The boot under which the index was last written, and whether that ended well.
-fn last_mark(data: &Path) -> Option<(String, String)> {
+/// How the index stood when it was last marked.
+struct Mark {
+    how: String,
+    /// Under which run of the kernel.
+    boot: String,
+    anchor: Option<Anchor>,
+}
+
+fn last_mark(data: &Path) -> Option<Mark> {
     let text = std::fs::read_to_string(mark_path(data)).ok()?;
-    let (how, boot) = text.trim().split_once(' ')?;
-    Some((how.to_owned(), boot.to_owned()))
+    let mut words = text.split_whitespace();
+    let (how, boot) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let anchor = words.next().zip(words.next());
+    let anchor = anchor.and_then(|(at, steady)| Some(Anchor { at: at.parse().ok()?, steady: steady.parse().ok()? }));
+    Some(Mark { how, boot, anchor })
+}
+
+fn unmarked(error: io::Error) -> Error {
+    Error::Broken(format!("the index cannot be marked: {error}"))
 }
 
 fn index_path(data: &Path) -> PathBuf {

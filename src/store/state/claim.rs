@@ -232,8 +232,9 @@ pub enum Age {
 impl Claim {
     /// The claim that an intent makes of what was `before`. A later round goes on with what the first one reserved.
     pub(super) fn begun(intended: &Intended, before: Option<&Self>) -> Self {
-        let paid = before.filter(|_| intended.round > 0).map(|before| (before.task, before.reserved));
-        let (task, reserved) = paid.unwrap_or((intended.task, intended.cost));
+        let paid = before.filter(|_| intended.round > 0).map(|paid| (paid.task, paid.tool.clone(), paid.reserved));
+        let (task, tool, reserved) =
+            paid.unwrap_or_else(|| (intended.task, ToolName::new(&intended.entry.tool), intended.cost));
         Self {
             action: intended.action,
             fingerprint: intended.fingerprint,
@@ -248,7 +249,7 @@ impl Claim {
             session: intended.session,
             fence: intended.fence,
             reserved,
-            tool: ToolName::new(&intended.entry.tool),
+            tool,
             agent: intended.entry.user_id.clone(),
         }
     }

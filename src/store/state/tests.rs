@@ -1,1 +1,127 @@
 //! The state machine as SEMANTICS §3 to §6 have it.
+
+use super::budget::{Limits, Price};
+use super::claim::Stored;
+use super::event::Evidence;
+use super::*;
+use crate::model::entry::Entry;
+use crate::model::ids::{ActionId, ToolName};
+use bytes::Bytes;
+use serde_json::json;
+
+mod arrows;
+mod budgets;
+mod random;
+mod records;
+mod standing;
+
+/// An hour, in the store's time.
+pub(in crate::store) const HOUR: Millis = 3_600_000;
+/// When scenarios begin.
+pub(in crate::store) const START: Millis = 1_785_229_200_000;
+
+/// What the ledger knows of a call of `tool`.
+pub(in crate::store) fn entry(tool: &str) -> Entry {
+    let value = json!({
+        "time": "2026-07-28T09:00:00Z", "action_id": "0198f1a2-0000-7000-8000-000000000000", "request_id": "1",
+        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "user_id": "billing-agent", "roles": [], "revision": "2026-07-28",
+        "tool": tool, "params_hash": "a".repeat(64), "actions": ["financial_write"], "state": "execute",
+        "event": "exit", "outcome": "unknown", "stage": "commit", "latency_ms": 0.5, "gate_ms": 0.5,
+        "upstream_ms": 0.0, "policy": "3f9a1c",
+    });
+    serde_json::from_value(value).unwrap()
+}
+
+/// The digest that stands for `name` in scenarios.
+pub(in crate::store) fn named(name: &str) -> Digest {
+    Digest::of(name.as_bytes())
+}
+
+/// A call of `bank__pay` under `key`, with a token of `fence`, without limits, replayed for an hour.
+pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
+    Intent {
+        key: named(key),
+        fingerprint: named("fingerprint"),
+        action: ActionId::generate(),
+        round: None,
+        ttl: HOUR,
+        keep: 0,
+        task: named("task"),
+        session: named("session"),
+        fence,
+        limits: Limits::default(),
+        price: Price { tool: ToolName::new("bank__pay"), cost: 0 },
+        entry: entry("bank__pay"),
+    }
+}
+
+/// What became of `intent`, seen by the exchange itself.
+pub(in crate::store) fn settle(intent: &Intent, phase: Phase) -> Settle {
+    let failed = matches!(phase, Phase::Unknown { .. } | Phase::NotSent | Phase::Failed { .. });
+    Settle {
+        key: intent.key,
+        action: intent.action,
+        phase,
+        evidence: Evidence::Exchange,
+        cost: None,
+        failed,
+        seen: None,
+    }
+}
+
+/// A result that says `text`.
+pub(in crate::store) fn result(text: &str) -> Stored {
+    Stored::inline(false, Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// An outcome that is not known.
+pub(in crate::store) fn unknown() -> Phase {
+    Phase::Unknown { why: "the connection was lost".to_owned() }
+}
+
+/// An operator's word.
+pub(in crate::store) fn operator() -> Evidence {
+    Evidence::Operator { who: "ops".to_owned(), why: "looked at the bank's page".to_owned() }
+}
+
+/// Decides `command` on `view` at `now` and applies what comes of it.
+fn run(view: &mut View, command: &Command, now: Millis) -> Result<Event, Refused> {
+    let event = decide(command, view, now)?;
+    apply(&event, view);
+    Ok(event)
+}
+
+fn begin(view: &mut View, intent: &Intent, now: Millis) -> Result<Event, Refused> {
+    run(view, &Command::Begin(Box::new(intent.clone())), now)
+}
+
+/// What is known after `intent` has come to `phase`; in flight when that is none.
+fn after(intent: &Intent, phase: Option<Phase>) -> View {
+    let mut view = View::default();
+    begin(&mut view, intent, START).unwrap();
+    if let Some(phase) = phase {
+        let operator = matches!(phase, Phase::Abandoned);
+        if operator {
+            run(&mut view, &Command::Settle(settle(intent, unknown())), START).unwrap();
+        }
+        let mut settle = settle(intent, phase);
+        if operator {
+            settle.evidence = self::operator();
+        }
+        run(&mut view, &Command::Settle(settle), START).unwrap();
+    }
+    view
+}
+
+/// Every phase, as a scenario brings it about; in flight is none.
+fn phases() -> Vec<Option<Phase>> {
+    vec![
+        None,
+        Some(Phase::AwaitingInput { round: 1, asked: result("which account?") }),
+        Some(Phase::Completed(result("paid"))),
+        Some(Phase::Failed { answer: Some(result("no such account")), again: false }),
+        Some(Phase::NotSent),
+        Some(unknown()),
+        Some(Phase::Abandoned),
+    ]
+}

@@ -1,0 +1,135 @@
+//! Events as the journal keeps them.
+
+use super::super::event::{Spent, decode, encode};
+use super::*;
+use proptest::prelude::*;
+
+fn phase() -> impl Strategy<Value = Phase> {
+    let stored = (any::<bool>(), any::<bool>(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(file, error, body)| {
+        match file {
+            true => Stored::in_file(error, Digest::of(&body), body.len() as u64),
+            false => Stored::inline(error, Bytes::from(body)),
+        }
+    });
+    let none = Just(None::<Stored>);
+    prop_oneof![
+        (any::<u32>(), stored.clone()).prop_map(|(round, asked)| Phase::AwaitingInput { round, asked }),
+        stored.clone().prop_map(Phase::Completed),
+        (prop_oneof![none, stored.prop_map(Some)], any::<bool>())
+            .prop_map(|(answer, again)| Phase::Failed { answer, again }),
+        Just(Phase::NotSent),
+        Just(Phase::Abandoned),
+        ".*".prop_map(|why| Phase::Unknown { why }),
+    ]
+}
+
+fn charge() -> impl Strategy<Value = Charge> {
+    prop_oneof![Just(Charge::Release), Just(Charge::Hold), any::<u64>().prop_map(Charge::Settle)]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let settled = (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(|(phase, charge, who, why, numbers)| {
+        Event::Settled(Settled {
+            key: named("key"),
+            action: ActionId::generate(),
+            task: named(&who),
+            session: named(&why),
+            at: numbers[0],
+            phase,
+            evidence: Evidence::Operator { who, why },
+            charge,
+            failed: numbers[1] % 2 == 0,
+            seen: (numbers[1] % 3 == 0).then_some(budget::Seen { call: numbers[2], outcome: numbers[3], refused: true }),
+        })
+    });
+    let intended = (".*", ".*", any::<[u64; 6]>(), any::<bool>()).prop_map(|(tool, agent, n, brings)| {
+        Event::Intended(Box::new(Intended {
+            key: named("key"),
+            fingerprint: named(&tool),
+            action: ActionId::generate(),
+            attempt: 3,
+            round: 0,
+            brought: brings.then(|| named("input")),
+            at: n[0],
+            ttl: n[1],
+            keep: n[2],
+            task: named("task"),
+            session: named("session"),
+            fence: n[3],
+            cost: n[4],
+            rate: n[5],
+            entry: Entry { user_id: agent, ..entry(&tool) },
+        }))
+    });
+    let spent = (".*", prop::option::of((any::<u64>(), charge())), any::<u64>()).prop_map(|(tool, charge, at)| {
+        let tool = ToolName::new(&tool);
+        Event::Spent(Spent { task: named("task"), tool, charge, failed: true, seen: None, at })
+    });
+    prop_oneof![
+        settled,
+        intended,
+        spent,
+        any::<[u64; 3]>().prop_map(|[cost, rate, at]| {
+            Event::Reserved(Reserved { task: named("task"), tool: ToolName::new("t"), cost, rate, at })
+        }),
+        any::<[u64; 2]>().prop_map(|[token, at]| Event::Fenced { session: named("session"), token, at }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn an_event_is_read_as_it_was_written(event in event()) {
+        let record = Bytes::from(event.encode().unwrap());
+        prop_assert_eq!(Event::decode(&record).unwrap(), event);
+    }
+
+    #[test]
+    fn a_claim_is_read_as_it_was_written(phase in phase(), body in prop::collection::vec(any::<u8>(), 0..200)) {
+        let record = Bytes::from(encode(&phase, &body).unwrap());
+        let (head, rest): (Phase, Bytes) = decode(&record).unwrap();
+        prop_assert_eq!(head.word(), phase.word());
+        prop_assert_eq!(&rest[..], &body[..]);
+    }
+
+    /// Whoever can write to the journal's file may write anything: it is refused, or it is read; never more.
+    #[test]
+    fn what_is_no_event_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(Event::decode(&Bytes::from(bytes)).is_err());
+    }
+
+    #[test]
+    fn a_damaged_event_is_refused_or_read(event in event(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let mut record = event.encode().unwrap();
+        let at = at.index(record.len());
+        record[at] = byte;
+        let _ = Event::decode(&Bytes::from(record));
+    }
+}
+
+#[test]
+fn a_body_may_be_anything() {
+    let megabyte: Vec<u8> = (0..1 << 20).map(|n: u32| n.to_le_bytes()[usize::from(n % 3 == 0)]).collect();
+    for body in [&b""[..], b"\n", b"\n\n{}\n", b"{\"completed\":1}\n", &[0, 255, 10, 13], &megabyte] {
+        let call = intent("key", 1);
+        let mut view = after(&call, None);
+        let stored = Stored::inline(false, Bytes::copy_from_slice(body));
+        let event = run(&mut view, &Command::Settle(settle(&call, Phase::Completed(stored))), START).unwrap();
+        let Event::Settled(read) = Event::decode(&Bytes::from(event.encode().unwrap())).unwrap() else { panic!("no") };
+        assert_eq!(&read.phase.stored().unwrap().body[..], body);
+    }
+}
+
+#[test]
+fn digests_are_read_back_and_parts_do_not_run_into_each_other() {
+    let digest = named("key");
+    assert_eq!(Digest::from_hex(&digest.to_string()), Some(digest));
+    assert_eq!(digest.to_string(), "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683");
+    assert_eq!(digest.short(), 0x2c70_e12b_7a06_46f9);
+    for wrong in ["", "2c", &"g".repeat(64), &"0".repeat(63), &"0".repeat(65), &"é".repeat(32)] {
+        assert_eq!(Digest::from_hex(wrong), None, "{wrong}");
+    }
+    let of = |parts: &[&[u8]]| Digest::of_parts("purpose", parts);
+    assert_ne!(of(&[b"ab", b"c"]), of(&[b"a", b"bc"]));
+    assert_ne!(of(&[b"a"]), of(&[b"a", b""]));
+    assert_ne!(of(&[]), Digest::of_parts("other", &[]));
+}

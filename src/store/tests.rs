@@ -1,0 +1,71 @@
+//! What every store promises, whatever it is built on.
+
+use super::claims::Store;
+use super::embedded::Embedded;
+use super::journal::{Journal, Options};
+use super::memory::Memory;
+use crate::model::clock::Clock;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+mod clocks;
+mod promises;
+mod same;
+
+/// A kind of store, and where scenarios put it.
+enum Stand {
+    Memory(Clock),
+    Embedded(TempDir, Clock),
+}
+
+impl Stand {
+    fn memory(clock: Clock) -> Self {
+        Self::Memory(clock)
+    }
+
+    fn embedded(clock: Clock) -> Self {
+        Self::Embedded(tempfile::tempdir().unwrap(), clock)
+    }
+
+    /// The store, as it was left. The one before has to be dropped.
+    fn open(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Memory(clock) => Arc::new(Memory::new(*clock)),
+            Self::Embedded(data, clock) => embedded(data.path(), *clock),
+        }
+    }
+
+    /// Whether a store of this kind is there again when it is opened again.
+    fn lasts(&self) -> bool {
+        matches!(self, Self::Embedded(..))
+    }
+
+    /// A machine's disk as a process leaves it that is killed right now: the bytes that the kernel has.
+    fn killed(&self) -> Self {
+        let Self::Embedded(data, clock) = self else { panic!("nothing lies on a disk") };
+        let copy = tempfile::tempdir().unwrap();
+        copy_all(data.path(), copy.path());
+        Self::Embedded(copy, *clock)
+    }
+}
+
+fn embedded(data: &Path, clock: Clock) -> Arc<dyn Store> {
+    let options = Options { gather: Duration::ZERO, reserve_bytes: 0, ..Options::default() };
+    let journal = Journal::open(data, options).unwrap();
+    Arc::new(Embedded::open(data, journal, clock).unwrap())
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    let files: Vec<PathBuf> = std::fs::read_dir(from).unwrap().map(|file| file.unwrap().path()).collect();
+    for file in files {
+        let copy = to.join(file.file_name().unwrap());
+        if file.is_dir() {
+            copy_all(&file, &copy);
+        } else {
+            std::fs::copy(&file, &copy).unwrap();
+        }
+    }
+}

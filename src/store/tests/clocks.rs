@@ -1,0 +1,115 @@
+//! SECURITY §12, clock: wall time jumps by ten years, back, and stands still; nothing is revived, and nothing outlives its
+//! time to live by more than a second of steady time.
+
+use super::Stand;
+use crate::model::clock::hands::Hands;
+use crate::store::claims::Store;
+use crate::store::state::claim::{Phase, Standing, standing};
+use crate::store::state::command::{Command, Intent, Settle};
+use crate::store::state::event::Evidence;
+use crate::store::state::tests::{HOUR, intent, named, result, settle, unknown};
+use crate::store::state::{Millis, Place};
+use std::time::Duration;
+
+const YEARS: i64 = 10 * 365 * 24 * 3600;
+/// How long a claim is replayed here, and how long its key is remembered after that.
+const TTL: u64 = 60_000;
+const KEEP: u64 = 30_000;
+
+/// What is done to the clock, and to the store.
+#[derive(Debug, Clone, Copy)]
+enum Turn {
+    Jump(i64),
+    Freeze(bool),
+    Reopen,
+}
+
+const TURNS: &[&[Turn]] = &[
+    &[],
+    &[Turn::Reopen],
+    &[Turn::Jump(YEARS)],
+    &[Turn::Jump(-YEARS)],
+    &[Turn::Jump(YEARS), Turn::Reopen],
+    &[Turn::Jump(-YEARS), Turn::Reopen],
+    &[Turn::Jump(YEARS), Turn::Reopen, Turn::Jump(-YEARS), Turn::Reopen],
+    &[Turn::Jump(-YEARS), Turn::Reopen, Turn::Jump(2 * YEARS), Turn::Reopen, Turn::Jump(-YEARS)],
+    &[Turn::Freeze(true)],
+    &[Turn::Freeze(true), Turn::Reopen, Turn::Freeze(false)],
+    &[Turn::Jump(1), Turn::Reopen, Turn::Jump(-1), Turn::Reopen],
+];
+
+async fn complete(store: &dyn Store, key: &str, keep: u64) {
+    let call = Intent { ttl: TTL, keep, session: named(key), ..intent(key, store.token()) };
+    store.run(Command::Begin(Box::new(call.clone())), None).await.unwrap().unwrap();
+    store.run(Command::Settle(settle(&call, Phase::Completed(result("paid")))), None).await.unwrap().unwrap();
+}
+
+async fn word(store: &dyn Store, key: &str) -> &'static str {
+    let view = store.look(Place { call: Some(named(key)), ..Place::default() }).await.unwrap();
+    match standing(view.claim.as_ref(), &named("fingerprint"), None, store.now()) {
+        Standing::Ended(_) => "ended",
+        Standing::Expired => "expired",
+        Standing::Open { .. } => "open",
+        Standing::Unknown(_) => "unknown",
+        Standing::Asked(_) | Standing::InFlight(_) | Standing::Conflict => "else",
+    }
+}
+
+async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]) {
+    let mut store = stand.open();
+    complete(&*store, "explicit", KEEP).await;
+    complete(&*store, "derived", 0).await;
+    let lost = intent("lost", store.token());
+    store.run(Command::Begin(Box::new(lost.clone())), None).await.unwrap().unwrap();
+    store.run(Command::Settle(settle(&lost, unknown())), None).await.unwrap().unwrap();
+
+    let mut left = turns.iter();
+    for passed in [10_000, 40_000, 9_999, 1_001, 28_998, 1_001].into_iter().scan(0, |sum: &mut Millis, step| {
+        *sum += step;
+        Some((step, *sum))
+    }) {
+        let (step, sum) = passed;
+        if let Some(turn) = left.next() {
+            match turn {
+                Turn::Jump(seconds) => hands.jump(*seconds),
+                Turn::Freeze(is_frozen) => hands.freeze(*is_frozen),
+                Turn::Reopen if !stand.lasts() => {}
+                Turn::Reopen => {
+                    drop(store);
+                    store = stand.open();
+                }
+            }
+        }
+        hands.pass(Duration::from_millis(step));
+        let explicit = match sum {
+            ..TTL => "ended",
+            ..90_000 => "expired",
+            _ => "open",
+        };
+        assert_eq!(word(&*store, "explicit").await, explicit, "{sum} ms, {turns:?}");
+        assert_eq!(word(&*store, "derived").await, if sum < TTL { "ended" } else { "open" }, "{sum} ms, {turns:?}");
+        assert_eq!(word(&*store, "lost").await, "unknown", "{sum} ms, {turns:?}");
+    }
+    // However long it takes, only evidence ends it.
+    hands.pass(Duration::from_millis(1000 * HOUR));
+    assert_eq!(word(&*store, "lost").await, "unknown");
+    let late = Settle { evidence: Evidence::Late, ..settle(&lost, Phase::Completed(result("paid"))) };
+    store.run(Command::Settle(late), None).await.unwrap().unwrap();
+    assert_eq!(word(&*store, "lost").await, "ended");
+}
+
+#[tokio::test]
+async fn claims_in_memory_live_by_steady_time() {
+    for turns in TURNS {
+        let hands = Hands::new();
+        lives_as_long_as_it_should(&Stand::memory(hands.clock()), hands, turns).await;
+    }
+}
+
+#[tokio::test]
+async fn claims_on_disk_live_by_steady_time() {
+    for turns in TURNS {
+        let hands = Hands::new();
+        lives_as_long_as_it_should(&Stand::embedded(hands.clock()), hands, turns).await;
+    }
+}

@@ -1,0 +1,133 @@
+//! Every store decides as the plainest one does: the same commands at the same times, closed and opened in between.
+
+use super::Stand;
+use crate::model::clock::hands::Hands;
+use crate::model::ids::ToolName;
+use crate::store::claims::Store;
+use crate::store::state::budget::{Limits, Price, Rate};
+use crate::store::state::claim::Phase;
+use crate::store::state::command::{Command, Intent, Reserve, Settle, Spend};
+use crate::store::state::digest::Digest;
+use crate::store::state::event::{Charge, Evidence};
+use crate::store::state::tests::{entry, intent, operator, result, settle, unknown};
+use crate::store::state::{Place, View};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Numbers that a seed decides (SplitMix64).
+#[derive(Debug)]
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `sides`.
+    pub(super) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % sides
+    }
+
+    /// True once in so many times.
+    pub(super) fn once_in(&mut self, times: u64) -> bool {
+        self.roll(times) == 0
+    }
+}
+
+const KEYS: u64 = 6;
+const TOOLS: [&str; 2] = ["bank__pay", "bank__see"];
+
+fn of(kind: u8, number: u64) -> Digest {
+    Digest::of(&[&[kind][..], &number.to_le_bytes()].concat())
+}
+
+fn limits(dice: &mut Dice) -> Limits {
+    let rate = dice.once_in(3).then_some(Rate { calls: 5, per: 100 });
+    Limits { tool_calls: Some(60), cost: Some(150), rate, ..Limits::default() }
+}
+
+fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Command {
+    let tool = TOOLS[usize::try_from(dice.roll(2)).unwrap()];
+    let price = Price { tool: ToolName::new(tool), cost: dice.roll(4) };
+    let key = dice.roll(KEYS);
+    match (dice.roll(10), last.get(&key).cloned()) {
+        (0, _) => Command::Fence { session: of(b's', dice.roll(2)), token },
+        (1, _) => Command::Reserve(Reserve { task: of(b't', dice.roll(2)), limits: limits(dice), price }),
+        (2, _) => {
+            let charge = [None, Some((1, Charge::Release)), Some((2, Charge::Settle(1)))][usize::try_from(key % 3).unwrap()];
+            let tool = ToolName::new(tool);
+            Command::Spend(Spend { task: of(b't', dice.roll(2)), tool, charge, failed: dice.once_in(2), seen: None })
+        }
+        (3..7, Some(intent)) => {
+            let asked = Phase::AwaitingInput { round: 1, asked: result("which?") };
+            let failed = Phase::Failed { answer: Some(result("no")), again: dice.once_in(2) };
+            let phases = [unknown(), Phase::Completed(result("paid")), Phase::NotSent, asked, failed, Phase::Abandoned];
+            let phase = phases[usize::try_from(dice.roll(6)).unwrap()].clone();
+            let evidence = if dice.once_in(4) { operator() } else { Evidence::Late };
+            Command::Settle(Settle { evidence, ..settle(&intent, phase) })
+        }
+        _ => {
+            let intent = Intent {
+                key: of(b'k', key),
+                round: dice.once_in(3).then(|| of(b'r', dice.roll(2))),
+                task: of(b't', dice.roll(2)),
+                session: of(b's', dice.roll(2)),
+                fence: if dice.once_in(20) { token / 2 } else { token },
+                limits: limits(dice),
+                entry: entry(tool),
+                price,
+                ..intent("", 0)
+            };
+            Command::Begin(Box::new(intent))
+        }
+    }
+}
+
+/// What both stores know of everything.
+async fn known(store: &dyn Store) -> Vec<View> {
+    let mut views = Vec::new();
+    for key in 0..KEYS {
+        let place = Place { call: Some(of(b'k', key)), task: Some(of(b't', key % 2)), session: Some(of(b's', key % 2)) };
+        views.push(store.look(place).await.unwrap());
+    }
+    views
+}
+
+/// What a restart makes of a call in flight: nothing was marked as sent.
+async fn restarted(store: &dyn Store) {
+    for (key, claim) in store.unsettled(100).await.unwrap() {
+        if matches!(claim.phase, Phase::Dispatching) {
+            let intent = Intent { key, action: claim.action, ..intent("", 0) };
+            let settle = Settle { failed: false, evidence: Evidence::Restart, ..settle(&intent, Phase::NotSent) };
+            store.run(Command::Settle(settle), None).await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_store_decides_as_the_one_in_memory_does() {
+    for seed in 0..4 {
+        let (hands, mut dice, mut last) = (Hands::new(), Dice::new(seed), BTreeMap::new());
+        let stand = Stand::embedded(hands.clock());
+        let (plain, mut store) = (Stand::memory(hands.clock()).open(), stand.open());
+        for number in 0..250 {
+            hands.pass(Duration::from_millis(dice.roll(20)));
+            let command = command(&mut dice, &mut last, number + 2);
+            let expected = plain.run(command.clone(), None).await.unwrap();
+            assert_eq!(store.run(command.clone(), None).await.unwrap(), expected, "seed {seed}, command {number}");
+            if let (Command::Begin(intent), Ok(_)) = (command, expected) {
+                last.insert((0..KEYS).find(|key| of(b'k', *key) == intent.key).unwrap(), *intent);
+            }
+            if dice.once_in(50) {
+                drop(store);
+                store = stand.open();
+                restarted(&*plain).await;
+                assert_eq!(known(&*store).await, known(&*plain).await, "seed {seed}, opened after command {number}");
+            }
+        }
+        assert_eq!(known(&*store).await, known(&*plain).await, "seed {seed}");
+    }
+}
