@@ -25,7 +25,7 @@ use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
 use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;
 use toolgate::mcp::tools::Definition;
-use toolgate::model::call::ToolCall;
+use toolgate::model::call::{Said, ToolCall};
 use toolgate::model::caller::Caller;
 use toolgate::model::clock::Clock;
 use toolgate::model::ids::{ActionId, ServerName, ToolName};
@@ -152,6 +152,7 @@ impl Stand {
             session: None,
             revision: "2026-07-28",
             arrived: Clock.steady(),
+            said: Said::default(),
         };
         let (caller, links) = (self.caller.clone(), Arc::new(self.links.alone()));
         let waiting = message.id.as_ref().map(|id| links.wait(id).unwrap()).unwrap();

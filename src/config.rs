@@ -149,6 +149,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         agents: vec![AgentId::new(identity::ANONYMOUS)],
         identity: identity::Rule::anonymous(),
         methods: Methods::default(),
+        session_header: None,
         policies: Vec::new(),
         written: Value::Null,
     };
@@ -232,6 +233,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         allowed_hosts,
         allowed_origins,
         methods,
+        session_header,
     } = settings;
     let Named { servers: declared, agents, open } = named;
     let listen = problems.under("listen", |problems| doors::agents(&listen, open, mode, problems));
@@ -245,8 +247,20 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     problems.under("allowed_origins", |problems| doors::judge_origins(&allowed_origins, problems));
     let policies = problems.under("policies", |problems| doors::policies(&policies, mode, directory, problems));
     let methods = problems.under("methods", |problems| doors::methods(methods, problems));
+    let session_header =
+        problems.under("session_header", |problems| doors::session_header(session_header.as_deref(), problems));
     let timeouts = servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect();
-    let basis = Basis { mode, servers: declared, timeouts, agents, identity, methods, policies, written: Value::Null };
+    let basis = Basis {
+        mode,
+        servers: declared,
+        timeouts,
+        agents,
+        identity,
+        methods,
+        session_header,
+        policies,
+        written: Value::Null,
+    };
     let config = listen.zip(admin).map(|(listen, admin)| Config {
         listen,
         admin,

@@ -3,6 +3,7 @@
 pub mod call;
 pub mod dispatch;
 pub mod list;
+pub mod placing;
 pub mod record;
 pub mod taken;
 pub mod toolbox;

@@ -10,6 +10,7 @@ pub mod identity;
 pub mod permission;
 pub mod repetition;
 pub mod rules;
+pub mod task;
 
 use crate::model::diagnostic::Problems;
 

@@ -27,6 +27,8 @@ pub struct Policy {
     pub tasks: Tasks,
     /// Which messages pass besides tool calls.
     pub methods: Methods,
+    /// The header, in lower case, in which agents name their session.
+    pub session_header: Option<String>,
 }
 
 /// Which methods pass (DESIGN §3): known ones do unless denied, unknown ones only if allowed, or when nothing is

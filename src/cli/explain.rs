@@ -2,11 +2,16 @@
 
 use super::configured;
 use crate::guards::Mode;
+use crate::guards::evidence::{Ruled, Watched};
+use crate::guards::idempotency::{Asked, Given};
 use crate::mcp::json::{FROM_AGENT, Text};
-use crate::model::ids::ToolName;
+use crate::model::caller::Caller;
+use crate::model::ids::{SEPARATOR, ServerName, ToolName};
 use crate::model::refusal::Refusal;
+use crate::policy::Policy;
 use crate::schema::validate::Schema;
 use anyhow::{Context as _, bail};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -53,6 +58,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         let mark = if step.verdict.refuses() { "refused" } else { "passed" };
         let _ = writeln!(out, "  visible     {mark:8} {step}");
     }
+    for line in policy.tasks.explain(&caller) {
+        let _ = writeln!(out, "  budgets     limited  {line}");
+    }
     let verdict = judge(&policy, &caller, &tool, (&schema, &arguments), &mut out);
     let code = match (&verdict, policy.mode) {
         (Ok(()), _) => {
@@ -73,8 +81,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 fn judge(
-    policy: &crate::policy::Policy,
-    caller: &crate::model::caller::Caller,
+    policy: &Policy,
+    caller: &Caller,
     tool: &ToolName,
     (schema, arguments): (&Schema, &serde_json::Value),
     out: &mut String,
@@ -84,10 +92,35 @@ fn judge(
         return Err(refusal);
     }
     let rules = admitted.rules();
+    let (split, key) = match &rules.idempotency {
+        Some(idempotency) => idempotency.split(schema, arguments),
+        None => (Cow::Borrowed(arguments), None),
+    };
+    let arguments = &*split;
     let checked = note(out, "arguments", rules.arguments.check(schema, arguments))?;
     let permit = note(out, "permission", rules.permission.allow(caller, arguments, &checked))?;
-    let _ruled = note(out, "rules", rules.rules.apply(caller, arguments, &permit))?;
+    let ruled = note(out, "rules", rules.rules.apply(caller, arguments, &permit))?;
+    let watched = rules_of_tasks(policy, tool, &ruled, out)?;
+    if let Some(rule) = &rules.idempotency {
+        let given = Given { argument: key.as_deref(), ..Given::default() };
+        let (server, own) = tool.as_str().split_once(SEPARATOR).unwrap_or(("", tool.as_str()));
+        let asked = Asked { caller, server: &ServerName::new(server), tool: own, arguments, given };
+        let keyed = note(out, "idempotency", rule.key(&asked, &watched))?;
+        let _ = writeln!(out, "              {}", keyed.describe(rule));
+    }
+    if let Some(words) = rules.budget.describe() {
+        let _ = writeln!(out, "  budget      limited  {words}");
+    }
     Ok(())
+}
+
+/// The task of a call that is only explained has no calls yet.
+fn rules_of_tasks(policy: &Policy, tool: &ToolName, ruled: &Ruled, out: &mut String) -> Result<Watched, Refusal> {
+    let allowed = policy.repetition.watch(&[], tool, 0, ruled)?;
+    if let Some(words) = policy.repetition.describe() {
+        let _ = writeln!(out, "  repetition  passed   {words}");
+    }
+    Ok(allowed.watched)
 }
 
 fn note<T>(out: &mut String, stage: &str, verdict: Result<T, Refusal>) -> Result<T, Refusal> {

@@ -124,6 +124,17 @@ pub(super) fn policies(written: &[String], mode: Mode, directory: &Path, problem
     found
 }
 
+pub(super) fn session_header(name: Option<&str>, problems: &mut Problems) -> Option<String> {
+    let name = name?.to_ascii_lowercase();
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if name.is_empty() || !plain {
+        problems.error("is no name of a header", "use letters, digits and `-`, such as x-session-id");
+    } else if name.starts_with("mcp-") || ["authorization", "host", "content-length", "cookie"].contains(&&*name) {
+        problems.error("is a header with a meaning of its own", "use another, such as x-session-id");
+    }
+    Some(name)
+}
+
 pub(super) fn methods(settings: MethodSettings, problems: &mut Problems) -> Methods {
     let MethodSettings { deny, allow } = settings;
     for (key, list) in [("deny", &deny), ("allow", &allow)] {

@@ -37,6 +37,8 @@ pub struct Settings {
     pub allowed_origins: Vec<String>,
     /// Which methods pass besides tool calls.
     pub methods: MethodSettings,
+    /// A header in which agents name their session, where the protocol has none.
+    pub session_header: Option<String>,
 }
 
 /// The operators' door.
@@ -112,6 +114,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             methods: MethodSettings::default(),
+            session_header: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::Door;
 use super::body::{Answer, error};
 use crate::mcp::answer::INVALID_REQUEST;
-use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION};
+use crate::mcp::headers::{KEY, METHOD, NAME, PROTOCOL_VERSION, SESSION};
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN, TRANSFER_ENCODING,
 };
@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 
 /// Headers of which a second one would let two readers see two things.
 const SINGLE: &[&str] =
-    &[SESSION, PROTOCOL_VERSION, METHOD, NAME, "content-type", "authorization", "last-event-id", "content-length"];
+    &[SESSION, PROTOCOL_VERSION, METHOD, NAME, KEY, "content-type", "authorization", "last-event-id", "content-length"];
 
 /// Refuses what should never have reached us.
 pub(super) fn connection(door: &Door, request: &Request<Incoming>) -> Result<(), Answer> {

@@ -1,7 +1,7 @@
 //! `initialize`, and what an agent says afterwards that wants no answer.
 
 use super::Door;
-use super::route::Arrived;
+use super::route::{Arrived, Heads};
 use super::session::{Session, Unsolicited};
 use crate::guards::Mode;
 use crate::mcp::answer::{INTERNAL, INVALID_PARAMS, UNSUPPORTED_VERSION};
@@ -139,7 +139,7 @@ fn report(told: Result<(), Fault>) {
 }
 
 /// A request on a session.
-pub(super) fn arrived(session: &Arc<Session>, message: Message, traceparent: Option<String>) -> Arrived {
+pub(super) fn arrived(session: &Arc<Session>, message: Message, heads: Heads) -> Arrived {
     Arrived {
         caller: session.caller.clone(),
         scope: session.scope.clone(),
@@ -147,6 +147,6 @@ pub(super) fn arrived(session: &Arc<Session>, message: Message, traceparent: Opt
         message,
         links: session.links.clone(),
         session: Some(session.id.clone()),
-        traceparent,
+        heads,
     }
 }

@@ -45,8 +45,7 @@ impl Door {
                 empty(StatusCode::ACCEPTED)
             }
             Kind::Request => {
-                let traceparent = header(headers, "traceparent").map(str::to_owned);
-                let mut inlet = self.start(arrived(&session, message, traceparent));
+                let mut inlet = self.start(arrived(&session, message, self.heads(headers)));
                 match inlet.recv().await {
                     Some(Outgoing::Last(answer)) => json(StatusCode::OK, &answer),
                     Some(first) => session.feed(&first, inlet).read(0, session.revision >= Revision::V2025_11_25),

@@ -2,7 +2,6 @@
 
 use super::Door;
 use super::body::{Answer, json, modern_events};
-use super::checks::header;
 use super::route::Arrived;
 use crate::mcp::answer::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, status,
@@ -48,9 +47,9 @@ impl Door {
                 return json(StatusCode::BAD_REQUEST, &refused);
             }
         };
-        let traceparent = header(headers, "traceparent").map(str::to_owned);
+        let heads = self.heads(headers);
         let links = Arc::new(self.links.alone());
-        let mut inlet = self.start(Arrived { caller, scope, revision, message, links, session: None, traceparent });
+        let mut inlet = self.start(Arrived { caller, scope, revision, message, links, session: None, heads });
         match inlet.recv().await {
             Some(Outgoing::Last(answer)) => {
                 let code = StatusCode::from_u16(status(&answer)).unwrap_or(StatusCode::OK);

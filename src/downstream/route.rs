@@ -2,12 +2,14 @@
 
 use super::Door;
 use crate::gate::call::Call;
+use crate::guards::{idempotency, task};
 use crate::mcp::answer::{INVALID_PARAMS, INVALID_REQUEST};
+use crate::mcp::headers::KEY;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Revision;
-use crate::model::call::ToolCall;
+use crate::model::call::{Said, ToolCall};
 use crate::model::caller::Caller;
 use crate::model::ids::ActionId;
 use crate::model::scope::Scope;
@@ -17,7 +19,9 @@ use crate::telemetry::tasks;
 use crate::telemetry::traces::{CallStart, Trace, call_span};
 use crate::upstream::QUEUE;
 use crate::upstream::links::{Links, Waiting};
+use http::HeaderMap;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::Instrument;
@@ -33,10 +37,30 @@ pub(super) struct Arrived {
     pub(super) message: Message,
     pub(super) links: Arc<Links>,
     pub(super) session: Option<String>,
-    pub(super) traceparent: Option<String>,
+    pub(super) heads: Heads,
+}
+
+/// What an agent says about a request in HTTP headers. Empty: a header that is no text, or that occurs twice.
+#[derive(Default)]
+pub(super) struct Heads {
+    traceparent: Option<String>,
+    key: Option<String>,
+    session: Option<String>,
 }
 
 impl Door {
+    /// Reads the headers that are about the request, not about how it travels.
+    pub(super) fn heads(&self, headers: &HeaderMap) -> Heads {
+        let text = |name: &str| {
+            let mut values = headers.get_all(name).iter();
+            let value = values.next()?;
+            let single = values.next().is_none();
+            Some(value.to_str().ok().filter(|_| single).unwrap_or_default().to_owned())
+        };
+        let session = self.policy.current().session_header.as_deref().and_then(text);
+        Heads { traceparent: text("traceparent"), key: text(KEY), session }
+    }
+
     /// Starts a request on its own; what the agent reads arrives on the receiver. Dropping it says that the agent left.
     pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> mpsc::Receiver<Outgoing> {
         let (outlet, inlet) = mpsc::channel(QUEUE);
@@ -127,6 +151,7 @@ impl Door {
             request_id: &request_id,
         };
         let span = call_span(&start, &mut trace);
+        let said = said(&arrived, &trace);
         let judged = ToolCall {
             action: ActionId::generate(),
             tool,
@@ -138,15 +163,33 @@ impl Door {
             session: arrived.session,
             revision: arrived.revision.as_str(),
             arrived: self.clock.steady(),
+            said,
         };
         let (era, caller, links) = (arrived.revision.era(), arrived.caller, arrived.links);
         Ok((span, Call { judged, caller, message: arrived.message, era, links, outlet, waiting }))
     }
 }
 
+/// What the agent says about the call, beside it.
+fn said(arrived: &Arrived, trace: &Trace) -> Said {
+    let meta = |key| arrived.message.meta(key).map(|value| value.value());
+    Said {
+        key: meta(idempotency::META),
+        key_header: arrived.heads.key.clone(),
+        task: meta(task::TASK),
+        session: meta(task::SESSION),
+        session_header: arrived.heads.session.clone(),
+        trace: parent(arrived).as_deref().and_then(Trace::parse).map(|_| trace.trace_id()),
+    }
+}
+
+fn parent(arrived: &Arrived) -> Option<String> {
+    let of_meta = arrived.message.meta("traceparent").and_then(|value| value.as_str().map(Cow::into_owned));
+    of_meta.or_else(|| arrived.heads.traceparent.clone())
+}
+
 /// The agent's trace: in `_meta`, else in the header (SEP-414).
 fn trace(arrived: &Arrived) -> Trace {
-    let text = |key| arrived.message.meta(key).and_then(|value| value.as_str().map(std::borrow::Cow::into_owned));
-    let parent = text("traceparent").or_else(|| arrived.traceparent.clone());
-    Trace::of(parent.as_deref(), text("tracestate").as_deref())
+    let state = arrived.message.meta("tracestate").and_then(|value| value.as_str().map(Cow::into_owned));
+    Trace::of(parent(arrived).as_deref(), state.as_deref())
 }

@@ -3,7 +3,7 @@
 use super::Door;
 use super::handshake::{Opened, arrived};
 use super::modern::is_modern;
-use super::route::Arrived;
+use super::route::{Arrived, Heads};
 use super::session::Session;
 use crate::mcp::answer::{INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::json::{FROM_AGENT, Text};
@@ -100,7 +100,7 @@ impl Desk {
                     message,
                     links: self.door.links.clone(),
                     session: None,
-                    traceparent: None,
+                    heads: Heads::default(),
                 }),
                 Err(refused) => self.say(&Message { id: message.id, ..refused }).await,
             },
@@ -108,7 +108,7 @@ impl Desk {
             (Kind::Request, Some(_)) if message.method == "initialize" => {
                 self.say(&refuse("already initialized")).await;
             }
-            (Kind::Request, Some(session)) => self.start(arrived(session, message, None)),
+            (Kind::Request, Some(session)) => self.start(arrived(session, message, Heads::default())),
             (Kind::Request, None) => self.say(&refuse("begin with `initialize`, or send 2026-07-28 `_meta`")).await,
             (Kind::Notification, _) if message.method == "tools/call" => {
                 self.say(&refuse("a tools/call needs an `id`; without one nothing is called")).await;

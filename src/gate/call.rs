@@ -1,7 +1,7 @@
 //! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen.
 
 use super::Gate;
-use super::dispatch::dispatch;
+use super::dispatch::{Way, dispatch};
 use super::record;
 use super::taken::Taken;
 use super::toolbox::Tool;
@@ -88,7 +88,8 @@ async fn guarded(
     taken.slot = Some(gate.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)?);
     // What a contract says changes something is finished even when the agent hangs up (SEMANTICS §4).
     let detached = side_effect && !admitted.rules().actions.is_empty();
-    let reply = dispatch(call, tool, detached, ruled).await;
+    let way = Way { detached, timeout: admitted.rules().budget.timeout(), ..Way::default() };
+    let reply = dispatch(call, tool, way, ruled).await;
     trail.answered(side_effect, reply)
 }
 
@@ -104,7 +105,15 @@ fn judged(admitted: &Admitted<'_>, call: &Call, tool: &Tool, trail: &mut Trail) 
 /// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.
 fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, stage): (Outcome, Stage)) -> Message {
     let refusal = ending.as_ref().err();
-    let decision = Decision { action: call.judged.action, outcome: outcome.word(), refusal, stage: stage.as_str() };
+    let decision = Decision {
+        action: call.judged.action,
+        outcome: outcome.word(),
+        refusal,
+        stage: stage.as_str(),
+        replayed: false,
+        budget_remaining: None,
+        warning: None,
+    };
     let answer = match ending {
         Ok(reply) if reply.is_error => reply.clone(),
         Ok(reply) => {

@@ -1,31 +1,47 @@
 //! Step 14: sends a judged call upstream and carries back what arrives, up to its answer.
 
 use super::call::Call;
+use super::placing::Placed;
 use super::toolbox::Tool;
 use super::trail::Broken;
 use crate::guards::evidence::Ruled;
+use crate::mcp::headers::arguments_of;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::reply::Sent;
 use crate::upstream::pump::{Outbound, Passage, Passed};
+use std::time::Duration;
 
 /// Our own keys never travel upstream unless toolgate itself put them there.
 const OURS: &str = "dev.toolgate/";
 
-/// Sends the call once; a detached one is finished even when the agent goes away. `_ruled` is the proof that every guard
-/// before has passed it.
-pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -> Result<Message, Broken> {
+/// How a call is sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Way<'a> {
+    /// It is finished even when the agent goes away.
+    pub detached: bool,
+    /// How long the contract lets it take; never longer than the server's own time (003-62).
+    pub timeout: Option<Duration>,
+    /// What of it travels otherwise than the agent wrote it.
+    pub placed: Placed<'a>,
+}
+
+/// Sends the call once. `_ruled` is the proof that every guard before has passed it.
+pub async fn dispatch(call: &Call, tool: &Tool, way: Way<'_>, _ruled: Ruled) -> Result<Message, Broken> {
     let settings = &tool.server.settings;
     // Until eras are bridged, the agent's is the server's.
-    let params = match call.era {
-        Era::Modern => header_params(call, tool),
+    let message = outbound(call, tool, &way.placed);
+    let mut params = match call.era {
+        Era::Modern => header_params(&message, tool),
         Era::Legacy => Vec::new(),
     };
+    params.extend(way.placed.header());
     let passage =
-        Passage { outlet: &call.outlet, links: &call.links, waiting: &call.waiting, stop_when_gone: !detached };
-    let (server, timeout) = (&settings.name, Some(settings.timeout));
-    match passage.exchange(Outbound { server, message: outbound(call, tool), params, timeout }).await {
+        Passage { outlet: &call.outlet, links: &call.links, waiting: &call.waiting, stop_when_gone: !way.detached };
+    let server = &settings.name;
+    let timeout = way.timeout.map_or(settings.timeout, |timeout| timeout.min(settings.timeout));
+    match passage.exchange(Outbound { server, message, params, timeout: Some(timeout) }).await {
         Ok(Passed::Answer(answer)) => {
             if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {
                 call.links.tasks.note(&call.caller.agent, server, result);
@@ -42,22 +58,32 @@ pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -
     }
 }
 
-fn header_params(call: &Call, tool: &Tool) -> Vec<(String, String)> {
+fn header_params(message: &Message, tool: &Tool) -> Vec<(String, String)> {
+    if tool.definition.header_params.is_empty() {
+        return Vec::new();
+    }
+    let arguments = arguments_of(message.body.as_ref());
     let params = tool.definition.header_params.iter();
-    params.filter_map(|param| Some((param.header.clone(), param.value(&call.judged.arguments)?))).collect()
+    params.filter_map(|param| Some((param.header.clone(), param.value(&arguments)?))).collect()
 }
 
 /// The call as it travels: a closed list of fields, each as the agent wrote it and the guards read it.
-fn outbound(call: &Call, tool: &Tool) -> Message {
+fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Message {
     let sent = call.message.body.as_ref().and_then(Text::object).unwrap_or_default();
     let mut params = Object::new();
     params.set("name", Text::string(&tool.definition.name));
     for (key, value) in sent.iter() {
         match key {
-            "arguments" | "task" | "inputResponses" | "requestState" => params.set(key, value.clone()),
-            "_meta" => params.set(key, without_ours(value)),
+            "arguments" | "_meta" | "task" | "inputResponses" | "requestState" => params.set(key, value.clone()),
             _ => {}
         }
+    }
+    // Set again, in its place: what is not placed stays as it was written.
+    if let Some(arguments) = placed.arguments(sent.get("arguments")) {
+        params.set("arguments", arguments);
+    }
+    if let Some(meta) = placed.meta(sent.get("_meta").map(without_ours).as_ref()) {
+        params.set("_meta", meta);
     }
     Message::request(0, "tools/call", Some(params.text()))
 }

@@ -1,6 +1,7 @@
 //! `tools/list`: what this caller may call, judged by the same guard as the call itself. A hint; the call is judged again.
 
 use super::Gate;
+use super::placing::with_key;
 use super::toolbox::{Tool, Tools};
 use crate::mcp::json::{Object, Text, push_string};
 use crate::mcp::revision::Era;
@@ -87,6 +88,14 @@ fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
     policy.allowlist.admit(caller, &tool.name).is_ok()
 }
 
+/// The definition as its server wrote it, and the argument for the key where the contract shows one.
+fn definition(policy: &Policy, caller: &Caller, tool: &Tool) -> Text {
+    let admitted = policy.allowlist.admit(caller, &tool.name).ok();
+    let key = admitted.and_then(|admitted| admitted.rules().idempotency.as_ref()?.shown(&tool.schema));
+    let written = &tool.definition.text;
+    key.map_or_else(|| written.clone(), |key| with_key(written, key))
+}
+
 fn page(policy: &Policy, tools: &Tools, caller: &Caller, (scope, era, offset): (&Scope, Era, usize)) -> Option<Text> {
     let visible =
         tools.all.iter().filter(|tool| scope.holds(&tool.server.settings.name) && is_visible(policy, caller, tool));
@@ -101,7 +110,7 @@ fn page(policy: &Policy, tools: &Tools, caller: &Caller, (scope, era, offset): (
         if index > 0 {
             array.push(b',');
         }
-        push_tool(&mut array, scope, tool);
+        push_tool(&mut array, scope, tool, &definition(policy, caller, tool));
     }
     array.push(b']');
     // Made of texts that were read strictly, so reading it again cannot fail.
@@ -126,14 +135,14 @@ fn rest(scope: &Scope, shown: &[&Arc<Tool>]) -> Object {
     }
 }
 
-fn push_tool(out: &mut Vec<u8>, scope: &Scope, tool: &Tool) {
+fn push_tool(out: &mut Vec<u8>, scope: &Scope, tool: &Tool, definition: &Text) {
     let Scope::All = scope else {
-        out.extend_from_slice(tool.definition.text.as_bytes());
+        out.extend_from_slice(definition.as_bytes());
         return;
     };
     out.extend_from_slice(b"{\"name\":");
     push_string(out, tool.name.as_str());
-    for (key, value) in tool.definition.text.members().into_iter().flatten() {
+    for (key, value) in definition.members().into_iter().flatten() {
         if key != "name" {
             out.push(b',');
             push_string(out, &key);

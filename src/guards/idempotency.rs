@@ -255,16 +255,6 @@ impl Rule {
         self.ttl
     }
 
-    /// How a call without a key gets one, in words, for `explain`; none: it doesn't.
-    pub fn derives(&self) -> Option<String> {
-        self.derive.as_ref().map(ToString::to_string)
-    }
-
-    /// The pointers that a key is derived from; empty when it is not made from single arguments.
-    pub fn pointers(&self) -> &[String] {
-        self.derive.as_ref().map(derive::Rule::pointers).unwrap_or_default()
-    }
-
     /// Does the contract say that this error of the tool server proves that nothing was done?
     pub fn proves_nothing_done(&self, status: Option<u16>, code: Option<i64>) -> bool {
         status.map(i64::from).into_iter().chain(code).any(|error| self.not_executed.contains(&error))
@@ -293,6 +283,15 @@ impl Keyed {
     /// SHA-256 over the RFC 8785 form of server, tool and final arguments: two calls with one key must agree in it.
     pub fn fingerprint(&self) -> Digest {
         self.fingerprint
+    }
+
+    /// Where the key comes from and how long it counts, for `explain`.
+    pub fn describe(&self, rule: &Rule) -> String {
+        let from = match (self.source, &rule.derive) {
+            (Source::Derived, Some(derive)) => format!("derived from {derive}"),
+            _ => "given".to_owned(),
+        };
+        format!("the key is {from}, and counts for {} s after the call", self.ttl.as_secs())
     }
 
     /// Where the key comes from.

@@ -30,6 +30,9 @@ pub const CANCELLED: i64 = -32800;
 /// Our key in `_meta` of answers (DESIGN §2).
 pub const DECISION: &str = "dev.toolgate/decision";
 
+/// What a replay says to who meant a second execution (SEMANTICS §3).
+const SECOND: &str = "this is the stored answer of the same call; to run it a second time, give a new idempotency key";
+
 /// The HTTP status that carries a response on the modern wire (PROTOCOL §1.5).
 pub fn status(message: &Message) -> u16 {
     let code = message.is_error.then(|| message.body.as_ref()?.get("code")?.value().as_i64()).flatten();
@@ -51,6 +54,12 @@ pub struct Decision<'a> {
     pub refusal: Option<&'a Refusal>,
     /// The step that decided.
     pub stage: &'a str,
+    /// The answer is one that was given before; the tool did not run again.
+    pub replayed: bool,
+    /// What is left of the task's budget, by dimension, if anything is limited.
+    pub budget_remaining: Option<&'a Value>,
+    /// How the task begins to repeat itself, before it is stopped for it.
+    pub warning: Option<&'a str>,
 }
 
 impl Decision<'_> {
@@ -67,6 +76,19 @@ impl Decision<'_> {
             if let Some(pointer) = refusal.pointer() {
                 decision["pointer"] = json!(pointer);
             }
+            if let Some(dimension) = refusal.dimension() {
+                decision["dimension"] = json!(dimension);
+            }
+        }
+        if self.replayed {
+            decision["replayed"] = json!(true);
+            decision["hint"] = json!(SECOND);
+        }
+        if let Some(left) = self.budget_remaining {
+            decision["budget_remaining"] = left.clone();
+        }
+        if let Some(warning) = self.warning {
+            decision["warning"] = json!(warning);
         }
         decision
     }
@@ -86,6 +108,10 @@ pub fn refused(id: Option<Text>, era: Era, decision: &Decision<'_>, refusal: &Re
         "isError": true,
         "_meta": { DECISION: decision.text() },
     });
+    if matches!(refusal, Refusal::DuplicateInFlight { .. }) {
+        // The documents' own form (004-31); `isError` keeps it from being read as done (004-32).
+        result["structuredContent"] = json!({ "status": "dedup", "message": "duplicate suppressed" });
+    }
     if era == Era::Modern {
         result["resultType"] = json!("complete");
     }

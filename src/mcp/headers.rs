@@ -14,6 +14,8 @@ pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 pub const METHOD: &str = "mcp-method";
 /// `Mcp-Name`.
 pub const NAME: &str = "mcp-name";
+/// `Idempotency-Key`.
+pub const KEY: &str = "idempotency-key";
 /// `Mcp-Param-…`.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 /// `Mcp-Session-Id`.

@@ -27,4 +27,23 @@ pub struct ToolCall {
     pub revision: &'static str,
     /// Steady time of arrival.
     pub arrived: Duration,
+    /// What the agent says about the call beside it.
+    pub said: Said,
+}
+
+/// What an agent says about a call, as it arrived: judged by guards, never forwarded.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Said {
+    /// `_meta["dev.toolgate/idempotencyKey"]`.
+    pub key: Option<Value>,
+    /// The `Idempotency-Key` header; empty when it is no text.
+    pub key_header: Option<String>,
+    /// `_meta["dev.toolgate/task"]`.
+    pub task: Option<Value>,
+    /// `_meta["dev.toolgate/session"]`.
+    pub session: Option<Value>,
+    /// The header that the configuration names for the session; empty when it is no text.
+    pub session_header: Option<String>,
+    /// The trace id, if the agent sent one.
+    pub trace: Option<String>,
 }

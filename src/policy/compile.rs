@@ -37,6 +37,8 @@ pub struct Basis {
     pub identity: identity::Rule,
     /// Which methods pass.
     pub methods: Methods,
+    /// The header in which agents name their session.
+    pub session_header: Option<String>,
     /// Policy files, and directories of them.
     pub policies: Vec<PathBuf>,
     /// What the configuration says, before variables are replaced: it counts for the version.
@@ -56,7 +58,7 @@ pub struct Compiled {
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis { mode, servers, timeouts, agents, identity, methods, policies, written } = basis;
+    let Basis { mode, servers, timeouts, agents, identity, methods, session_header, policies, written } = basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut stock = Stock { servers, timeouts, agents, groups, ..Stock::default() };
     let mut bytes = Sha256::new();
@@ -83,7 +85,7 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
         let contracts: HashMap<_, _> = stock.contracts.into_iter().map(|(name, held)| (name, held.rules)).collect();
         let allowlist = allowlist::Rule::new(mode, stock.layers, contracts);
         let (tasks, repetition) = (stock.tasks, stock.repetition.unwrap_or_default());
-        Policy { version: version(mode, &said), mode, identity, allowlist, repetition, tasks, methods }
+        Policy { version: version(mode, &said), mode, identity, allowlist, repetition, tasks, methods, session_header }
     });
     Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
 }

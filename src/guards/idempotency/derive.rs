@@ -136,13 +136,6 @@ impl Rule {
             }
         }
     }
-
-    pub(super) fn pointers(&self) -> &[String] {
-        match self {
-            Self::Pointers(pointers) => pointers,
-            Self::Arguments | Self::Seed => &[],
-        }
-    }
 }
 
 impl fmt::Display for Rule {

@@ -15,6 +15,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         agents: vec![AgentId::new("support-bot")],
         identity: identity::Rule::anonymous(),
         methods: Methods::default(),
+        session_header: None,
         policies: vec![policies.to_path_buf()],
         written: Value::Null,
     }
