@@ -3,6 +3,7 @@
 use super::call::Call;
 use super::toolbox::Tool;
 use super::trail::Broken;
+use crate::failpoint;
 use crate::guards::evidence::Ruled;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
@@ -25,6 +26,7 @@ pub async fn dispatch(call: &Call, tool: &Tool, detached: bool, _ruled: Ruled) -
     let passage =
         Passage { outlet: &call.outlet, links: &call.links, waiting: &call.waiting, stop_when_gone: !detached };
     let (server, timeout) = (&settings.name, Some(settings.timeout));
+    failpoint::reached("before-send");
     match passage.exchange(Outbound { server, message: outbound(call, tool), params, timeout }).await {
         Ok(Passed::Answer(answer)) => {
             if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {

@@ -8,6 +8,7 @@ use super::place::Place;
 use super::queue::{Queue, Work};
 use super::recovery::Tail;
 use super::segment;
+use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use std::fs::File;
@@ -187,6 +188,7 @@ impl Writer {
     fn rotate(&mut self, queue: &Queue) -> io::Result<()> {
         self.cut()?;
         self.sync(queue)?;
+        failpoint::reached("rotate");
         let header = segment::Header::after(self.number, self.head, self.epoch);
         self.medium = (self.wrap)(segment::create(&self.place.dir, &header)?);
         tracing::info!(segment = header.number, head = %self.head, "a segment of the journal is full; the next begins");
