@@ -118,12 +118,9 @@ impl Errand {
 pub struct Agents {
     /// Where toolgate, or what stands before it, is; it may move when it is started again.
     pub address: Arc<Mutex<SocketAddr>>,
-    /// How long one answer may take.
-    pub patience: Duration,
-    /// How often one call is sent at most.
-    pub attempts: u32,
-    /// In how many of 100 cases a request is sent twice at once, under two ids.
-    pub twice: u64,
+    patience: Duration,
+    attempts: u32,
+    twice: u64,
     dice: Dice,
     ids: Arc<AtomicU64>,
     told: Arc<Mutex<Vec<Told>>>,
@@ -135,6 +132,18 @@ impl Agents {
         let (ids, told) = (Arc::new(AtomicU64::new(1)), Arc::default());
         let (address, patience) = (Arc::new(Mutex::new(address)), Duration::from_secs(10));
         Self { address, patience, attempts: 40, twice: 0, dice, ids, told }
+    }
+
+    /// One answer may take this long.
+    #[must_use]
+    pub fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// In `percent` of 100 cases a request is sent twice at once, under two ids.
+    #[must_use]
+    pub fn twice(self, percent: u64) -> Self {
+        Self { twice: percent, ..self }
     }
 
     /// toolgate is somewhere else now.

@@ -9,4 +9,5 @@ pub mod oracle;
 pub mod proxy;
 pub mod rows;
 pub mod stand;
+pub mod trace;
 pub mod wire;

@@ -4,6 +4,7 @@
 use crate::agent::boot_time;
 use crate::dice::Dice;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -63,6 +64,7 @@ impl Plan {
 pub struct Proxy {
     /// Where it listens.
     pub address: SocketAddr,
+    broken: Arc<AtomicU64>,
     breaks: Arc<Mutex<Vec<i64>>>,
     serving: JoinHandle<()>,
 }
@@ -71,7 +73,7 @@ pub struct Proxy {
 #[derive(Clone)]
 struct Shared {
     target: Arc<Mutex<SocketAddr>>,
-    broken: u64,
+    broken: Arc<AtomicU64>,
     breaks: Arc<Mutex<Vec<i64>>>,
 }
 
@@ -83,7 +85,8 @@ impl Proxy {
     pub async fn start(target: Arc<Mutex<SocketAddr>>, dice: Dice, broken: u64) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, breaks) = (listener.local_addr()?, Arc::<Mutex<Vec<i64>>>::default());
-        let shared = Shared { target, broken, breaks: breaks.clone() };
+        let broken = Arc::new(AtomicU64::new(broken));
+        let shared = Shared { target, broken: broken.clone(), breaks: breaks.clone() };
         let serving = tokio::spawn(async move {
             let (mut connections, mut nth) = (JoinSet::new(), 0);
             while let Ok((stream, _)) = listener.accept().await {
@@ -92,7 +95,12 @@ impl Proxy {
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Self { address, breaks, serving })
+        Ok(Self { address, broken, breaks, serving })
+    }
+
+    /// Breaks `broken` of 100 exchanges from now on.
+    pub fn breaks_now(&self, broken: u64) {
+        self.broken.store(broken, Ordering::Relaxed);
     }
 
     /// When something broke, boot time in nanoseconds.
@@ -133,7 +141,7 @@ async fn carry(mut sides: [TcpStream; 2], shared: &Shared, mut dice: Dice) -> Op
         let count = read.ok().filter(|count| *count > 0)?;
         // A connection that is kept open carries one exchange after the other.
         if way == Way::Forth && last == Way::Back {
-            (plan, passed) = (Plan::draw(&mut dice, shared.broken), [0; 2]);
+            (plan, passed) = (Plan::draw(&mut dice, shared.broken.load(Ordering::Relaxed)), [0; 2]);
         }
         last = way;
         let bytes = if way == Way::Forth { &forth[..count] } else { &back[..count] };
