@@ -31,8 +31,7 @@ async fn calls_run_once_on_a_network_that_breaks() {
     let seed = number("TOOLGATE_CHAOS_SEED").unwrap_or_else(any_seed);
     eprintln!("TOOLGATE_CHAOS_SEED={seed}");
     let dice = Dice::new(seed);
-    let settings = Settings { program: "toolgate", contract: "", environment: &[] };
-    let mut stand = Stand::new(programs(), settings).await.unwrap();
+    let mut stand = Stand::new(programs(), Settings::of("toolgate")).await.unwrap();
     let server = Arc::new(Mutex::new(stand.oracle.address));
     let upstream = Proxy::start(server, dice.fork(1), 0).await.unwrap();
     stand.configure(upstream.address).unwrap();
@@ -54,6 +53,11 @@ async fn calls_run_once_on_a_network_that_breaks() {
         });
     }
     let endings: BTreeMap<String, What> = sessions.join_all().await.into_iter().flatten().collect();
+    let mut kinds = BTreeMap::<String, u64>::new();
+    for what in endings.values() {
+        *kinds.entry(format!("{what:?}")).or_default() += 1;
+    }
+    eprintln!("what agents were told at last: {kinds:#?}");
     upstream.breaks_now(0);
     let mut evidence = stand.evidence(&agents).await.unwrap();
     evidence.faults.extend(upstream.breaks());

@@ -1,37 +1,35 @@
 //! toolgate is killed at every point of a call while agents call, and started again: nothing runs twice, nothing
 //! acknowledged is lost (004-14, 004-44; SECURITY §12, fail points).
 
-use crate::harness::gate::{TOOLGATE, programs};
+use crate::harness::gate::programs;
 use std::time::Duration;
 use toolgate_faults::agent::{Agents, What};
 use toolgate_faults::dice::{Dice, any_seed};
 use toolgate_faults::invariants::check;
 use toolgate_faults::kills::{Load, at_point};
-use toolgate_faults::stand::{Settings, Stand};
+use toolgate_faults::stand::{Carrier, Settings, Stand};
 
 /// How often toolgate is killed at one point.
 const KILLS: u64 = 5;
 const PROGRAM: &str = "toolgate-failpoints";
-const BUILD: &str = "cargo build --features failpoints --bin toolgate-failpoints";
 
-/// A build that is older than the program under test shows something else than what is under test.
-fn current() {
-    let modified = |path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
-    let built = modified(programs().join(PROGRAM));
-    assert!(built.is_some(), "{PROGRAM} is missing; run `{BUILD}`");
-    let slack = Duration::from_mins(10);
-    let old = built.zip(modified(TOOLGATE.into())).is_some_and(|(own, program)| own + slack < program);
-    assert!(!old, "{PROGRAM} is older than toolgate; run `{BUILD}`");
+/// What is killed has to be what is under test: cargo builds nothing when that is so already.
+fn build() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = std::process::Command::new(cargo);
+    build.args(["build", "--quiet", "--features", "failpoints", "--bin", PROGRAM]);
+    let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+    assert!(built.is_ok_and(|built| built.success()), "{PROGRAM} cannot be built");
 }
 
-async fn killed_at(point: &'static str) {
-    current();
+async fn killed_at(point: &'static str, carrier: Carrier) {
+    build();
     let seed = std::env::var("TOOLGATE_KILLS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(any_seed);
     let kills = std::env::var("TOOLGATE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
     let dice = Dice::new(seed);
     // A segment is soon full, so that the next one is begun under load.
     let environment: &[(&str, &str)] = if point == "rotate" { &[("TOOLGATE_SEGMENT_BYTES", "4096")] } else { &[] };
-    let settings = Settings { program: PROGRAM, contract: "", environment };
+    let settings = Settings { environment, carrier, ..Settings::of(PROGRAM) };
     let mut stand = Stand::new(programs(), settings).await.unwrap();
     stand.start(None).await.unwrap();
     let agents = Agents::new(stand.agents(), dice.fork(1)).patience(Duration::from_secs(5));
@@ -54,7 +52,7 @@ macro_rules! points {
         $(
             #[tokio::test]
             async fn $name() {
-                killed_at($point).await;
+                killed_at($point, Carrier::Http).await;
             }
         )*
 
@@ -81,4 +79,22 @@ points! {
     reply_to_agent: "reply-to-agent",
     reload: "reload",
     rotate: "rotate",
+}
+
+/// A child of toolgate's gets half of a line, or all of it, and is ended with toolgate.
+#[tokio::test]
+async fn mid_send_to_a_child() {
+    killed_at("mid-send", Carrier::Stdio).await;
+}
+
+/// The child has the line, and goes on when its input ends: it must not run on beside the next one.
+#[tokio::test]
+async fn after_send_to_a_stubborn_child() {
+    killed_at("after-send", Carrier::StubbornStdio).await;
+}
+
+/// The child has answered.
+#[tokio::test]
+async fn first_response_byte_of_a_child() {
+    killed_at("first-response-byte", Carrier::Stdio).await;
 }

@@ -35,7 +35,7 @@ async fn nothing_is_sent_or_answered_before_it_is_on_the_disk() {
         return;
     }
     // What is audited stands in the intent, so that the trace says whose intent was written.
-    let settings = Settings { program: "toolgate", contract: ", audit: [key]", environment: &[] };
+    let settings = Settings { contract: ", audit: [key]", ..Settings::of("toolgate") };
     let mut stand = Stand::new(programs(), settings).await.unwrap();
     stand.start_under(Some(STRACE), None).await.unwrap();
     let agents = Agents::new(stand.agents(), Dice::new(1));

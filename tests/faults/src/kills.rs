@@ -1,6 +1,6 @@
 //! toolgate is killed while agents call, and started again while they call again.
 
-use crate::agent::{Agents, Errand, What};
+use crate::agent::{Agents, Errand, What, boot_time};
 use crate::dice::Dice;
 use crate::stand::Stand;
 use serde_json::json;
@@ -66,7 +66,7 @@ pub async fn at_point(stand: &mut Stand, agents: &Agents, point: &str, nth: u64)
     stand.start(Some(&format!("{point}:{nth}"))).await?;
     agents.moved(stand.agents());
     if point == "reload" {
-        stand.policy(&format!("reading {nth} of the policy"))?;
+        stand.policy(&format!("argument_{}", boot_time()))?;
     }
     stand.died().await?;
     stand.start(None).await?;

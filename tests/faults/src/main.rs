@@ -18,7 +18,6 @@ const SESSIONS: u64 = 6;
 /// How long a toolgate serves at most before it is killed, and how long the tool takes at most; milliseconds.
 const LONGEST_LIFE: u64 = 120;
 const SLOWEST: u64 = 15;
-const SETTINGS: Settings = Settings { program: "toolgate", contract: "", environment: &[] };
 
 struct Asked {
     kills: u64,
@@ -67,7 +66,7 @@ async fn main() -> anyhow::Result<std::process::ExitCode> {
 }
 
 async fn killed(asked: &Asked, kills: u64, mut dice: Dice, sum: &mut Sum) -> anyhow::Result<()> {
-    let mut stand = Stand::new(&asked.programs, SETTINGS).await?;
+    let mut stand = Stand::new(&asked.programs, Settings::of("toolgate")).await?;
     stand.start(None).await?;
     let agents = Agents::new(stand.agents(), dice.fork(1));
     let load = Load::start(&agents, SESSIONS, SLOWEST, &dice.fork(2));

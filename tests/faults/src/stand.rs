@@ -4,7 +4,7 @@ use crate::agent::{Agents, boot_time};
 use crate::invariants::Evidence;
 use crate::oracle::{Oracle, executions};
 use crate::rows::rows;
-use crate::wire::status;
+use crate::wire::{HOST, status};
 use anyhow::{Context as _, bail};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,17 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// A secret of the tool server's, which is to be found nowhere else (I8).
 const CANARY: &str = "canary-5f0c2b9e-never-to-be-seen";
 
+/// What carries toolgate's messages to its tool server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// HTTP; the tool server outlives toolgate.
+    Http,
+    /// Standard input and output: the tool server is toolgate's child.
+    Stdio,
+    /// The same, and it does not end when its input does.
+    StubbornStdio,
+}
+
 /// How a stand is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
@@ -28,6 +39,15 @@ pub struct Settings {
     pub contract: &'static str,
     /// Variables of toolgate's environment.
     pub environment: &'static [(&'static str, &'static str)],
+    /// How the tool server is reached.
+    pub carrier: Carrier,
+}
+
+impl Settings {
+    /// A program over HTTP, and nothing else.
+    pub fn of(program: &'static str) -> Self {
+        Self { program, contract: "", environment: &[], carrier: Carrier::Http }
+    }
 }
 
 /// A toolgate that can be ended and started again, and its tool server, which goes on.
@@ -62,7 +82,7 @@ impl Stand {
         let programs = programs.to_owned();
         let stand = Self { directory, oracle, settings, programs, running: None, runs: Vec::new(), kills: Vec::new() };
         stand.configure(stand.oracle.address)?;
-        stand.policy("a test")?;
+        stand.policy("key")?;
         Ok(stand)
     }
 
@@ -71,21 +91,35 @@ impl Stand {
     /// # Errors
     /// When the file cannot be written.
     pub fn configure(&self, upstream: SocketAddr) -> anyhow::Result<()> {
+        let member = match self.settings.carrier {
+            Carrier::Http => {
+                format!("url: \"http://{upstream}/mcp\", timeout: 5s, headers: {{ X-Canary: \"${{CANARY}}\" }}")
+            }
+            Carrier::Stdio | Carrier::StubbornStdio => {
+                let (program, log) = (self.programs.join("effects-server"), self.path("executions"));
+                let stubborn = if self.settings.carrier == Carrier::Stdio { "" } else { ", ORACLE_STUBBORN: \"1\"" };
+                format!(
+                    "command: \"{}\", timeout: 5s, env: {{ ORACLE_LOG: \"{}\", CANARY: \"${{CANARY}}\"{stubborn} }}",
+                    program.display(),
+                    log.display()
+                )
+            }
+        };
         let text = format!(
-            "listen: 127.0.0.1:0\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\npolicies: [policy.yaml]\nservers:\n  \
-             oracle: {{ url: \"http://{upstream}/mcp\", timeout: 5s, headers: {{ X-Canary: \"${{CANARY}}\" }} }}\n"
+            "listen: 127.0.0.1:0\nallowed_hosts: [{HOST}]\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\npolicies: [policy.yaml]\nservers:\n  \
+             oracle: {{ {member} }}\n"
         );
         Ok(std::fs::write(self.directory.path().join("toolgate.yaml"), text)?)
     }
 
-    /// Writes the policy; another `purpose` is another policy.
+    /// Writes the policy; another `name` of an argument to be audited is another policy.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn policy(&self, purpose: &str) -> anyhow::Result<()> {
+    pub fn policy(&self, name: &str) -> anyhow::Result<()> {
         let text = format!(
-            "contracts:\n  oracle__effect: {{ purpose: {purpose}, actions: [pay], secrets: []{} }}\n  \
-             oracle__look: {{ purpose: {purpose}, actions: [read], secrets: [] }}\n",
+            "contracts:\n  oracle__effect: {{ purpose: a test, actions: [pay], secrets: []{} }}\n  \
+             oracle__look: {{ purpose: a test, actions: [read], secrets: [], audit: [{name}] }}\n",
             self.settings.contract
         );
         let path = self.directory.path().join("policy.yaml");

@@ -6,6 +6,9 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
+/// By what name agents know toolgate, whatever stands before it.
+pub const HOST: &str = "toolgate.test";
+
 const MODERN: &str = "2026-07-28";
 
 /// What came back.
@@ -34,7 +37,7 @@ pub async fn exchange(address: SocketAddr, message: &Value, within: Duration) ->
     let body = message.to_string();
     let name = message["params"]["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
     let head = format!(
-        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+        "POST /mcp HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {MODERN}\r\nMcp-Method: {}\r\n{name}\
          Content-Length: {}\r\n\r\n",
         message["method"].as_str().unwrap_or_default(),
