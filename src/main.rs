@@ -4,7 +4,7 @@ use clap::Parser as _;
 use std::process::ExitCode;
 use toolgate::cli::{self, guard};
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|verb| verb == guard::VERB) {
         return guard::run(arguments);

@@ -13,7 +13,7 @@ use toolgate::model::refusal::CODES;
 const FLOORS: &[&[&str]] = &[
     &["model"],
     &["mcp"],
-    &["telemetry", "outlet"],
+    &["telemetry", "outlet", "failpoint"],
     &["store", "upstream", "schema"],
     &["guards"],
     &["policy"],

@@ -1,6 +1,7 @@
 //! Where a request goes, whatever wire it came on: the gate, the gate's listing, or the relay.
 
 use super::Door;
+use crate::failpoint;
 use crate::gate::call::Call;
 use crate::guards::{idempotency, task};
 use crate::mcp::answer::{INVALID_PARAMS, INVALID_REQUEST};
@@ -63,6 +64,7 @@ impl Door {
 
     /// Starts a request on its own; what the agent reads arrives on the receiver. Dropping it says that the agent left.
     pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> mpsc::Receiver<Outgoing> {
+        failpoint::reached("after-parse");
         let (outlet, inlet) = mpsc::channel(QUEUE);
         let era = arrived.revision.era();
         let id = arrived.message.id.clone().unwrap_or_else(|| Text::string(""));

@@ -6,6 +6,7 @@ use super::record;
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
+use crate::failpoint;
 use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
@@ -56,6 +57,7 @@ impl Gate {
         // A modern agent that cancelled wants to hear no more of the call (PROTOCOL §1.7).
         if call.era == Era::Legacy || !matches!(ending, Err(Refusal::Cancelled)) {
             let answer = answer(&call, &ending, (outcome, trail.stage));
+            failpoint::reached("reply-to-agent");
             let _ = call.outlet.send(Outgoing::Last(answer)).await;
         }
     }
@@ -78,6 +80,7 @@ async fn guarded(
         (Err(refusal), None) => return Err(refusal),
     };
     let side_effect = admitted.rules().side_effect;
+    failpoint::reached("after-policy");
 
     // Steps 6 to 11 stand here when they exist: rewrite, repetition, idempotency, budget, approval, fence.
     // Step 12 is not durable yet: a side effect asks only that its entry can still be written. Step 13 follows it.

@@ -4,6 +4,7 @@ use super::call::Call;
 use super::placing::Placed;
 use super::toolbox::Tool;
 use super::trail::Broken;
+use crate::failpoint;
 use crate::guards::evidence::Ruled;
 use crate::mcp::headers::arguments_of;
 use crate::mcp::json::{Object, Text};
@@ -41,6 +42,7 @@ pub async fn dispatch(call: &Call, tool: &Tool, way: Way<'_>, _ruled: Ruled) -> 
         Passage { outlet: &call.outlet, links: &call.links, waiting: &call.waiting, stop_when_gone: !way.detached };
     let server = &settings.name;
     let timeout = way.timeout.map_or(settings.timeout, |timeout| timeout.min(settings.timeout));
+    failpoint::reached("before-send");
     match passage.exchange(Outbound { server, message, params, timeout: Some(timeout) }).await {
         Ok(Passed::Answer(answer)) => {
             if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {

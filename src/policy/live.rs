@@ -2,6 +2,7 @@
 //! it in force and says so.
 
 use super::Policy;
+use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::telemetry::metrics::{Metrics, Reload};
@@ -148,6 +149,7 @@ impl Live {
         state.status.version.clone_from(&policy.version);
         state.status.since = Clock.wall();
         state.status.swapped += 1;
+        failpoint::reached("reload");
         self.policy.store(Arc::clone(&policy));
         self.changes.send_replace(policy);
         Outcome::Swapped

@@ -4,6 +4,7 @@
 //! [`Journal`] writes, from one thread of its own. [`Reader`] reads what is written, also while it is being written.
 //! [`verify`] says whether all of it is as it was written.
 
+use crate::failpoint;
 use crate::model::entry::Entry;
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl Default for Options {
         Self {
             queue: 8192,
             queue_bytes: 32 << 20,
-            segment_bytes: 64 << 20,
+            segment_bytes: failpoint::segment_bytes(64 << 20),
             reserve_bytes: 2 << 20,
             gather: Duration::from_millis(5),
             sync_every: Duration::from_millis(100),

@@ -3,6 +3,7 @@
 //! Redirects are not followed, nothing is decompressed, no proxy is read from the environment (SECURITY §3B B12–B14).
 
 use super::Inbound;
+use crate::failpoint;
 use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION, encode, name_of};
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::mcp::message::{Kind, Message};
@@ -12,7 +13,7 @@ use crate::model::reply::Fault;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -20,6 +21,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::sync::Arc;
 use std::time::Duration;
+
+mod payload;
+
+pub use payload::Payload;
+use payload::payload;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -34,7 +40,7 @@ const LONGEST_RETRY_MS: u64 = 30_000;
 const RESUMPTIONS: u32 = 20;
 
 /// The connections to all tool servers.
-pub type Connections = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+pub type Connections = Client<HttpsConnector<HttpConnector>, Payload>;
 
 /// Opens the pool that all endpoints share.
 pub fn connections() -> Result<Connections, Fault> {
@@ -83,8 +89,8 @@ impl Endpoint {
         Self { connections, uri, headers }
     }
 
-    fn request(&self, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Full<Bytes>>, Fault> {
-        let mut request = Request::new(Full::new(body));
+    fn request(&self, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Payload>, Fault> {
+        let mut request = Request::new(payload(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
         let headers = request.headers_mut();
@@ -138,7 +144,7 @@ impl Endpoint {
         self.send(request).await.map(|_| ())
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Fault> {
+    async fn send(&self, request: Request<Payload>) -> Result<Response<Incoming>, Fault> {
         self.connections.request(request).await.map_err(|error| {
             let mut source: &dyn std::error::Error = &error;
             while let Some(next) = source.source() {
@@ -197,6 +203,7 @@ impl HttpExchange {
         }
         let Source::Ready(message) = std::mem::replace(&mut self.source, Source::Done) else { return Ok(()) };
         let response = self.endpoint.post(&message, &self.wire).await?;
+        failpoint::reached("first-response-byte");
         // With or without a JSON-RPC error in it, this says that the session is no more (PROTOCOL §3.1).
         if self.wire.session.is_some() && response.status() == StatusCode::NOT_FOUND {
             return Err(of_status(StatusCode::NOT_FOUND));
@@ -223,6 +230,7 @@ impl HttpExchange {
     }
 
     async fn whole(&mut self, body: Incoming) -> Result<Inbound, Fault> {
+        failpoint::reached("mid-response");
         let body = Limited::new(body, FROM_SERVER.bytes).collect().await;
         let body =
             body.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
@@ -265,6 +273,7 @@ impl HttpExchange {
             None => {
                 match body.frame().await {
                     Some(Ok(frame)) => {
+                        failpoint::reached("mid-response");
                         if let Some(bytes) = frame.data_ref() {
                             framer.push(bytes).map_err(|error| Fault::after_sending(error.to_string()))?;
                         }

@@ -4,6 +4,7 @@
 //! (`routes.rs`). Neither waits for an agent: an inbox that is full loses notifications, never its answer.
 
 use super::Inbox;
+use crate::failpoint;
 use crate::mcp::message::Message;
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
@@ -190,6 +191,7 @@ impl Shared {
                 self.hush(DEAF);
                 return self.deaf.cancel();
             }
+            failpoint::reached("after-send");
         }
     }
 }
@@ -197,9 +199,13 @@ impl Shared {
 /// Writes all of `bytes`, and counts what left.
 async fn put<W: AsyncWrite + Unpin>(output: &mut W, bytes: &[u8], written: &mut usize) -> std::io::Result<()> {
     while *written < bytes.len() {
-        match output.write(&bytes[*written..]).await? {
+        let end = failpoint::half(*written, bytes.len());
+        match output.write(&bytes[*written..end]).await? {
             0 => return Err(std::io::ErrorKind::WriteZero.into()),
             count => *written += count,
+        }
+        if *written < bytes.len() {
+            failpoint::reached("mid-send");
         }
     }
     output.flush().await

@@ -6,18 +6,22 @@
 
 mod agents;
 mod bad_input;
+mod chaos;
 mod children;
 mod example_003;
 mod full_disk;
 mod harness;
 mod headers;
+mod kills;
 mod ledger;
 mod list;
 mod order;
 mod passthrough;
 mod reload;
 mod resume;
+mod settle;
 mod start;
+mod synced;
 mod together;
 mod traces;
 

@@ -2,5 +2,6 @@
 
 pub mod billing;
 pub mod conformance;
+pub mod effects;
 pub mod oracle;
 pub mod serve;

@@ -68,11 +68,20 @@ where
             serving.waiting().await?;
             Ok(())
         }
-        Door::Http(address) => Box::pin(serve_http(server, &address, sessions)).await,
+        Door::Http(address) => Box::pin(serve_http(server, &address, sessions, |router| router)).await,
     }
 }
 
-async fn serve_http<S, M>(server: S, address: &str, sessions: M) -> Result<(), Failure>
+/// Serves `server` over HTTP until the program is ended; `around` lays something around what answers.
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub async fn serve_http<S, M>(
+    server: S,
+    address: &str,
+    sessions: M,
+    around: impl FnOnce(axum::Router) -> axum::Router,
+) -> Result<(), Failure>
 where
     S: ServerHandler + Clone,
     M: SessionManager,
@@ -81,7 +90,7 @@ where
     announce(&listener)?;
     let config = StreamableHttpServerConfig::default().with_allowed_origins(LOCAL_ORIGINS);
     let service = StreamableHttpService::new(move || Ok(server.clone()), sessions.into(), config);
-    axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await?;
+    axum::serve(listener, around(axum::Router::new().nest_service("/mcp", service))).await?;
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use super::place::Place;
 use super::queue::{Queue, Space, Work};
 use super::recovery::Tail;
 use super::segment;
+use crate::failpoint;
 use crate::model::clock::Clock;
 use std::io;
 use std::sync::Arc;
@@ -200,6 +201,7 @@ impl Writer {
     /// Closes the segment and begins the next one, which is made first: without space for it, nothing changes.
     fn rotate(&mut self, queue: &Queue) -> Result<(), Stop> {
         self.sync(queue)?;
+        failpoint::reached("rotate");
         let header = segment::Header::after(self.number, self.head, self.epoch);
         let next = (self.wrap)(segment::prepare(&self.place.dir, &header)?);
         let reserved = segment::HEADER + self.options.reserve_bytes;

@@ -1,6 +1,7 @@
 //! Reads what the server says, line by line, until it ends, breaks a bound, or says too much that is no message.
 
 use super::{AFTERMATH, Line, Shared};
+use crate::failpoint;
 use crate::mcp::answer::INTERNAL;
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::mcp::message::{Kind, Message};
@@ -74,6 +75,7 @@ impl Shared {
                 Err(Broken::TooLong) => return Over::Because("it sent a line longer than 4 MiB".to_owned()),
                 Err(Broken::Read(error)) => return Over::Because(format!("reading from it failed: {error}")),
             };
+            failpoint::reached("first-response-byte");
             let framed = line.get(..HEADER.len()).is_some_and(|start| start.eq_ignore_ascii_case(HEADER));
             if framed {
                 return Over::Because(

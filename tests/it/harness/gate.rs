@@ -192,6 +192,11 @@ impl Setup {
     }
 }
 
+/// Where the programs of the workspace are.
+pub fn programs() -> &'static Path {
+    Path::new(TOOLGATE).parent().unwrap()
+}
+
 /// A program of the workspace, beside toolgate.
 pub fn beside(name: &str) -> PathBuf {
     let path = Path::new(TOOLGATE).with_file_name(name);

@@ -10,9 +10,8 @@ pub use behaviour::Behaviour;
 
 use script::{Eras, Log};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -104,9 +103,14 @@ impl ToolServer {
         format!("http://{}/mcp", self.address)
     }
 
+    /// The file of executions.
+    pub fn log(&self) -> PathBuf {
+        self.directory.path().join("executions")
+    }
+
     /// What was executed so far.
     pub fn executions(&self) -> Vec<Execution> {
-        executions(&self.directory.path().join("executions"))
+        executions(&self.log())
     }
 
     /// The method of every request that came: JSON-RPC's, or else HTTP's.
@@ -129,9 +133,7 @@ impl Drop for ToolServer {
 impl Execution {
     /// SHA-256 over the RFC 8785 form of the arguments, in hex: the `params_hash` of the ledger.
     pub fn digest(&self) -> String {
-        let canonical = serde_json_canonicalizer::to_vec(&self.arguments).unwrap();
-        let hex: Vec<String> = Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect();
-        hex.concat()
+        script::digest(&self.arguments)
     }
 }
 

@@ -3,6 +3,7 @@
 //! The scenarios of toolgate include this file for their oracle over HTTP, so that both doors say the same.
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
@@ -14,6 +15,9 @@ pub const MODERN: &str = "2026-07-28";
 pub const LEGACY: &str = "2025-11-25";
 /// The key of `_meta` that makes a request modern.
 pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// The key of `_meta` under which toolgate says which action of which session a call is.
+pub const FENCE_KEY: &str = "dev.toolgate/fence";
 
 /// Which eras an oracle speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +91,33 @@ fn under(message: &Value, mut outcome: Value) -> Value {
     outcome["jsonrpc"] = json!("2.0");
     outcome["id"] = message["id"].clone();
     outcome
+}
+
+/// What is noted of an execution: the tool, the business key in the argument `key`, the arguments and their digest, the
+/// fence that came with the call, when (boot time in nanoseconds, which no wall clock shifts) and by which process.
+pub fn execution(params: &Value) -> Value {
+    let arguments = &params["arguments"];
+    json!({
+        "tool": params["name"],
+        "key": arguments["key"],
+        "arguments": arguments,
+        "digest": digest(arguments),
+        "fence": params["_meta"][FENCE_KEY],
+        "at": boot_time(),
+        "pid": std::process::id(),
+    })
+}
+
+/// SHA-256 over the RFC 8785 form, in hex: the `params_hash` of toolgate's ledger.
+pub fn digest(arguments: &Value) -> String {
+    let canonical = serde_json_canonicalizer::to_vec(arguments).unwrap_or_default();
+    Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
+/// Nanoseconds since the machine started, sleep included.
+pub fn boot_time() -> i64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 /// The file of executions: one line each, on the disk before the tool answers.

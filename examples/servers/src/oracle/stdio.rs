@@ -1,6 +1,6 @@
 //! The oracle on standard input and output. Its tools say by name how they misbehave; all take any object.
 
-use super::script::{Eras, Log, answer, done};
+use super::script::{Eras, Log, answer, done, execution};
 use crate::serve::Failure;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, Write as _};
@@ -56,7 +56,10 @@ fn execute(log: &Log, message: &Value, line: &str) -> Result<(), Failure> {
     if tool == "dies_before" {
         return Err("the tool dies before its effect".into());
     }
-    log.note(&json!({ "tool": tool, "arguments": params["arguments"], "headers": {}, "body": line }))?;
+    let mut noted = execution(params);
+    noted["headers"] = json!({});
+    noted["body"] = json!(line);
+    log.note(&noted)?;
     match tool {
         "garbage" => line_of("this is no JSON"),
         "twice" => say(&done(message)).and_then(|()| say(&done(message))),

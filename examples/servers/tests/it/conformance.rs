@@ -69,7 +69,7 @@ fn a_modern_listener_hears_of_changes_over_stdio() {
 
 #[test]
 fn mirrored_arguments_must_agree_with_their_headers_nested_ones_too() {
-    let server = Listening::http(PROGRAM);
+    let server = Listening::http(PROGRAM, &[]);
     let message = posted("test_custom_headers", &json!({ "region": "eu", "placement": { "zone": "b" } }));
     for (headers, status) in [
         (&[("mcp-param-region", "eu"), ("mcp-param-zone", "b")][..], 200),
@@ -83,7 +83,7 @@ fn mirrored_arguments_must_agree_with_their_headers_nested_ones_too() {
 
 #[test]
 fn pages_of_other_sites_are_turned_away() {
-    let server = Listening::http(PROGRAM);
+    let server = Listening::http(PROGRAM, &[]);
     let message = posted("test_simple_text", &json!({}));
     assert_eq!(server.post(&message, &[("origin", "http://localhost:3000")]).0, 200);
     assert_eq!(server.post(&message, &[("origin", "http://evil.example.com")]).0, 403);

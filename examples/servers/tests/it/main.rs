@@ -4,4 +4,5 @@
 
 mod billing;
 mod conformance;
+mod effects;
 mod running;

@@ -84,8 +84,10 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    pub(crate) fn http(program: &str) -> Self {
-        let mut child = Command::new(program).args(["--http", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+    pub(crate) fn http(program: &str, environment: &[(&str, &Path)]) -> Self {
+        let mut command = Command::new(program);
+        command.args(["--http", "127.0.0.1:0"]).envs(environment.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim_end().strip_prefix("listening on http://").unwrap().strip_suffix("/mcp").unwrap();
@@ -94,6 +96,11 @@ impl Listening {
 
     /// Posts a request of 2026-07-28 with these headers besides the standard ones, and gives status and answer.
     pub(crate) fn post(&self, message: &Value, headers: &[(&str, &str)]) -> (u16, String) {
+        self.try_post(message, headers).unwrap()
+    }
+
+    /// The same; none when the connection is closed without an answer.
+    pub(crate) fn try_post(&self, message: &Value, headers: &[(&str, &str)]) -> Option<(u16, String)> {
         let body = message.to_string();
         let (method, name) = (message["method"].as_str().unwrap(), message["params"]["name"].as_str().unwrap());
         let mut lines = vec![
@@ -111,14 +118,17 @@ impl Listening {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "{}\r\n\r\n{body}", lines.join("\r\n")).unwrap();
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+        // A process that dies may reset the connection.
+        let _ = stream.read_to_string(&mut answer);
+        let status = answer.split(' ').nth(1)?.parse().unwrap();
+        Some((status, answer))
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.child.kill().unwrap();
+        // It may have been told to die.
+        let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 }

@@ -14,16 +14,43 @@ const WORDS: usize = 6;
 /// Something that happens. Names are numbers, so that they meet.
 #[derive(Debug, Clone)]
 enum Step {
-    Begin { key: u8, fingerprint: u8, round: Option<u8>, place: (u8, u8), stale: bool, tool: usize, cost: u64, keep: bool },
-    Settle { key: u8, stranger: bool, phase: usize, word: usize, cost: Option<u64> },
-    Reserve { task: u8, tool: usize, cost: u64 },
-    Spend { which: prop::sample::Index, charge: u8, failed: bool },
-    Fence { session: u8, stale: bool },
+    Begin {
+        key: u8,
+        fingerprint: u8,
+        round: Option<u8>,
+        place: (u8, u8),
+        stale: bool,
+        tool: usize,
+        cost: u64,
+        keep: bool,
+    },
+    Settle {
+        key: u8,
+        stranger: bool,
+        phase: usize,
+        word: usize,
+        cost: Option<u64>,
+    },
+    Reserve {
+        task: u8,
+        tool: usize,
+        cost: u64,
+    },
+    Spend {
+        which: prop::sample::Index,
+        charge: u8,
+        failed: bool,
+    },
+    Fence {
+        session: u8,
+        stale: bool,
+    },
     Wait(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let begin = (0..3_u8, 0..8_u8, prop::option::weighted(0.3, 0..3_u8), (0..2_u8, 0..2_u8), 0..10_u8, 0..2_usize, 0..4_u64);
+    let begin =
+        (0..3_u8, 0..8_u8, prop::option::weighted(0.3, 0..3_u8), (0..2_u8, 0..2_u8), 0..10_u8, 0..2_usize, 0..4_u64);
     prop_oneof![
         4 => begin.prop_map(|(key, fingerprint, round, place, stale, tool, cost)| Step::Begin {
             key, fingerprint: fingerprint / 7, round, place, stale: stale == 0, tool, cost, keep: key == 0,

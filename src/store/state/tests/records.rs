@@ -5,12 +5,13 @@ use super::*;
 use proptest::prelude::*;
 
 fn phase() -> impl Strategy<Value = Phase> {
-    let stored = (any::<bool>(), any::<bool>(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(file, error, body)| {
-        match file {
-            true => Stored::in_file(error, Digest::of(&body), body.len() as u64),
-            false => Stored::inline(error, Bytes::from(body)),
-        }
-    });
+    let stored =
+        (any::<bool>(), any::<bool>(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(file, error, body)| {
+            match file {
+                true => Stored::in_file(error, Digest::of(&body), body.len() as u64),
+                false => Stored::inline(error, Bytes::from(body)),
+            }
+        });
     let none = Just(None::<Stored>);
     prop_oneof![
         (any::<u32>(), stored.clone()).prop_map(|(round, asked)| Phase::AwaitingInput { round, asked }),
@@ -39,7 +40,11 @@ fn event() -> impl Strategy<Value = Event> {
             evidence: Evidence::Operator { who, why },
             charge,
             failed: numbers[1] % 2 == 0,
-            seen: (numbers[1] % 3 == 0).then_some(budget::Seen { call: numbers[2], outcome: numbers[3], refused: true }),
+            seen: (numbers[1] % 3 == 0).then_some(budget::Seen {
+                call: numbers[2],
+                outcome: numbers[3],
+                refused: true,
+            }),
         })
     });
     let intended = (".*", ".*", any::<[u64; 6]>(), any::<bool>()).prop_map(|(tool, agent, n, brings)| {

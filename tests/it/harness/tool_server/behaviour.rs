@@ -28,6 +28,10 @@ pub enum Behaviour {
     ForeignId,
     /// With half of its answer, and closes the connection.
     Cut,
+    /// Not at all: it closes the connection.
+    HangsUp,
+    /// With this JSON-RPC error.
+    Error(i64),
     /// With an event stream that ends without an answer.
     EndsWithoutAnswer,
     /// With a redirect to an address.
@@ -69,6 +73,11 @@ impl Behaviour {
             Self::Twice => events(&[&right, &right]),
             Self::ForeignId => json_answer(&json!({ "jsonrpc": "2.0", "id": 987_654, "result": {} }).to_string()),
             Self::Cut => json_answer(&right)[..right.len()].to_vec(),
+            Self::HangsUp => return None,
+            Self::Error(code) => {
+                let error = json!({ "code": code, "message": "told to" });
+                json_answer(&json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }).to_string())
+            }
             Self::EndsWithoutAnswer => events(&[]),
             Self::Redirects(location) => {
                 format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n").into_bytes()

@@ -1,6 +1,6 @@
 //! The oracle's connections: HTTP/1.1 by hand, so that nothing stands between a scenario and the bytes.
 
-use super::script::{Eras, answer, is_modern};
+use super::script::{Eras, answer, execution, is_modern};
 use super::{Behaviour, Shared};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -73,8 +73,9 @@ async fn respond(shared: &Shared, request: &Request, to: &mut OwnedWriteHalf) ->
     }
     if message["method"] == "tools/call" {
         let tool = message["params"]["name"].as_str()?;
-        let line = json!({ "tool": tool, "arguments": message["params"]["arguments"], "headers": request.headers,
-            "body": request.body });
+        let mut line = execution(&message["params"]);
+        line["headers"] = json!(request.headers);
+        line["body"] = json!(request.body);
         shared.log.note(&line).unwrap();
         let found = shared.script.behaviours.iter().find(|(name, _)| name == tool);
         return found.map_or(&Behaviour::Answers, |(_, behaviour)| behaviour).answer(shared, &message, to).await;

@@ -1,0 +1,133 @@
+//! `toolgate-faults [--kills N] [--seed S] [--programs DIR]`: kills toolgate N times at random moments under load, and
+//! checks I1 to I9. Exit code 1 when one is violated.
+
+use anyhow::{Context as _, bail};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use toolgate_faults::agent::Agents;
+use toolgate_faults::dice::{Dice, any_seed};
+use toolgate_faults::invariants::{Violation, check};
+use toolgate_faults::kills::Load;
+use toolgate_faults::stand::{Settings, Stand};
+
+/// Kills on one data directory; what happened on it is judged, then the next is begun.
+const BATCH: u64 = 250;
+/// Agents, each with a session of its own.
+const SESSIONS: u64 = 6;
+/// How long a toolgate serves at most before it is killed, and how long the tool takes at most; milliseconds.
+const LONGEST_LIFE: u64 = 120;
+const SLOWEST: u64 = 15;
+
+struct Asked {
+    kills: u64,
+    seed: u64,
+    programs: PathBuf,
+}
+
+fn asked() -> anyhow::Result<Asked> {
+    let programs = std::env::current_exe()?.parent().context("no directory")?.to_owned();
+    let mut asked = Asked { kills: 2000, seed: any_seed(), programs };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words.next().with_context(|| format!("{word} needs a value"))?;
+        match word.as_str() {
+            "--kills" => asked.kills = value.parse()?,
+            "--seed" => asked.seed = value.parse()?,
+            "--programs" => asked.programs = value.into(),
+            _ => bail!("unknown option {word}; usage: toolgate-faults [--kills N] [--seed S] [--programs DIR]"),
+        }
+    }
+    Ok(asked)
+}
+
+/// What came of all kills so far.
+#[derive(Default)]
+struct Sum {
+    kills: u64,
+    calls: u64,
+    executions: usize,
+    replayed: usize,
+    unknown: usize,
+    restarts: Vec<Duration>,
+    violations: Vec<Violation>,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<std::process::ExitCode> {
+    let asked = asked()?;
+    eprintln!("{} kills, seed {}", asked.kills, asked.seed);
+    let (mut sum, dice, begun) = (Sum::default(), Dice::new(asked.seed), Instant::now());
+    while sum.kills < asked.kills {
+        let batch = BATCH.min(asked.kills - sum.kills);
+        Box::pin(killed(&asked, batch, dice.fork(sum.kills), &mut sum)).await?;
+    }
+    Ok(report(&mut sum, begun.elapsed()))
+}
+
+async fn killed(asked: &Asked, kills: u64, mut dice: Dice, sum: &mut Sum) -> anyhow::Result<()> {
+    let mut stand = Stand::new(&asked.programs, Settings::of("toolgate")).await?;
+    stand.start(None).await?;
+    let agents = Agents::new(stand.agents(), dice.fork(1));
+    let load = Load::start(&agents, SESSIONS, SLOWEST, &dice.fork(2));
+    for _ in 0..kills {
+        tokio::time::sleep(Duration::from_micros(dice.below(LONGEST_LIFE * 1000))).await;
+        stand.kill().await?;
+        sum.restarts.push(stand.start(None).await?);
+        agents.moved(stand.agents());
+        sum.kills += 1;
+        progress(sum, asked.kills, sum.calls + load.made());
+    }
+    sum.calls += load.stop().await;
+    let evidence = stand.evidence(&agents).await?;
+    let found = check(&evidence);
+    for violation in &found {
+        eprintln!("\n{violation}");
+    }
+    if !found.is_empty() {
+        eprintln!("everything is kept in {}", stand.directory.path().display());
+        stand.directory.disable_cleanup(true);
+    }
+    sum.violations.extend(found);
+    sum.executions += evidence.executions.len();
+    let told =
+        |what: fn(&toolgate_faults::agent::What) -> bool| evidence.told.iter().filter(|told| what(&told.what)).count();
+    sum.replayed += told(|what| matches!(what, toolgate_faults::agent::What::Done { replayed: true }));
+    sum.unknown += told(|what| matches!(what, toolgate_faults::agent::What::Unknown));
+    Ok(())
+}
+
+fn progress(sum: &Sum, kills: u64, calls: u64) {
+    let mut err = std::io::stderr();
+    let end = if err.is_terminal() { "\r" } else { "\n" };
+    if err.is_terminal() || sum.kills.is_multiple_of(50) {
+        let violations = sum.violations.len();
+        let _ = write!(err, "{} of {kills} kills, {calls} calls, {violations} violations{end}", sum.kills);
+    }
+}
+
+fn report(sum: &mut Sum, took: Duration) -> std::process::ExitCode {
+    sum.restarts.sort_unstable();
+    let percentile = |percent: usize| {
+        let at = (sum.restarts.len() * percent).div_ceil(100).saturating_sub(1);
+        sum.restarts.get(at).copied().unwrap_or_default().as_secs_f64() * 1e3
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a count of kills is small")]
+    let bound = 3.0 / sum.kills.max(1) as f64;
+    println!(
+        "{} kills in {:.0} s, {} calls, {} executions, {} answers replayed, {} outcomes unknown",
+        sum.kills,
+        took.as_secs_f64(),
+        sum.calls,
+        sum.executions,
+        sum.replayed,
+        sum.unknown
+    );
+    println!("restart to serving: p50 {:.0} ms, p99 {:.0} ms", percentile(50), percentile(99));
+    if sum.violations.is_empty() {
+        println!("0 violations: with 95 % confidence fewer than {:.3} % of kills cause one (3/N)", bound * 100.0);
+        return std::process::ExitCode::SUCCESS;
+    }
+    println!("{} violations", sum.violations.len());
+    std::process::ExitCode::FAILURE
+}

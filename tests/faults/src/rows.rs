@@ -1,0 +1,61 @@
+//! What the journal says of calls with side effects, in the few words that the invariants need.
+
+use anyhow::Context as _;
+use serde_json::Value;
+use std::path::Path;
+use toolgate::store::journal::Reader;
+
+/// A record that matters to the invariants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Row {
+    /// A call may be sent from now on.
+    Intent {
+        /// The record's number.
+        seq: u64,
+        /// toolgate's id of the call.
+        action: String,
+        /// SHA-256 of the arguments' RFC 8785 form.
+        digest: String,
+        /// Whose token.
+        session: String,
+        /// The token.
+        token: u64,
+    },
+    /// It is known what became of a call, and its reservation was given back.
+    Released {
+        /// toolgate's id of the call.
+        action: String,
+    },
+}
+
+/// Reads the rows of a data directory, oldest first.
+///
+/// # Errors
+/// When the journal cannot be read: it is damaged, or there is none.
+pub fn rows(data: &Path) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for record in Reader::open(data)? {
+        let record = record?;
+        // Whatever else stands in a record stands behind the first line.
+        let head = record.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let head: Value = serde_json::from_slice(head).with_context(|| format!("record {}", record.seq))?;
+        rows.extend(read(record.seq, &head));
+    }
+    Ok(rows)
+}
+
+/// An event as the journal keeps it (`src/store/state/event.rs`); none for every other record.
+pub fn read(seq: u64, head: &Value) -> Option<Row> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    if let Some(intended) = head.get("intended") {
+        return Some(Row::Intent {
+            seq,
+            action: text(&intended["action"])?,
+            digest: text(&intended["entry"]["params_hash"])?,
+            session: text(&intended["session"])?,
+            token: intended["fence"].as_u64()?,
+        });
+    }
+    let settled = head.get("settled").filter(|settled| settled["charge"] == "release")?;
+    Some(Row::Released { action: text(&settled["action"])? })
+}

@@ -1,0 +1,79 @@
+//! A network that breaks three of ten exchanges on both sides of toolgate: what agents send again runs once (004-01,
+//! 004-46, 004-60; SECURITY §12, chaos proxy).
+
+use crate::harness::gate::programs;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use toolgate_faults::agent::{Agents, Errand, What};
+use toolgate_faults::dice::{Dice, any_seed};
+use toolgate_faults::invariants::check;
+use toolgate_faults::proxy::Proxy;
+use toolgate_faults::stand::{Settings, Stand};
+
+/// How many of 100 exchanges break on either side.
+const BROKEN: u64 = 30;
+/// In how many of 100 cases an agent asks twice at once.
+const TWICE: u64 = 10;
+/// Agents at once, each in a session of its own.
+const SESSIONS: u64 = 24;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// `TOOLGATE_CHAOS_CALLS` and `TOOLGATE_CHAOS_SEED` ask for another number of calls and the same chance again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stderr, reason = "who wants the same chance again needs the seed")]
+async fn calls_run_once_on_a_network_that_breaks() {
+    let calls = number("TOOLGATE_CHAOS_CALLS").unwrap_or(2_000);
+    let seed = number("TOOLGATE_CHAOS_SEED").unwrap_or_else(any_seed);
+    eprintln!("TOOLGATE_CHAOS_SEED={seed}");
+    let dice = Dice::new(seed);
+    let mut stand = Stand::new(programs(), Settings::of("toolgate")).await.unwrap();
+    let server = Arc::new(Mutex::new(stand.oracle.address));
+    let upstream = Proxy::start(server, dice.fork(1), 0).await.unwrap();
+    stand.configure(upstream.address).unwrap();
+    stand.start(None).await.unwrap();
+    let downstream = Proxy::start(Arc::new(Mutex::new(stand.agents())), dice.fork(2), BROKEN).await.unwrap();
+    upstream.breaks_now(BROKEN);
+    let agents = Agents::new(downstream.address, dice.fork(3)).twice(TWICE).patience(Duration::from_secs(3));
+    let mut sessions = JoinSet::new();
+    for session in 0..SESSIONS {
+        let agents = agents.clone();
+        sessions.spawn(async move {
+            let mut endings = Vec::new();
+            for call in (session..calls).step_by(SESSIONS as usize) {
+                let errand = Errand::effect(&format!("key-{call}"), &format!("session-{session}"));
+                // Some name their key, the others rely on the one that is derived.
+                endings.push((errand.key.clone(), agents.run(&Errand { explicit: call % 3 == 0, ..errand }).await));
+            }
+            endings
+        });
+    }
+    let endings: BTreeMap<String, What> = sessions.join_all().await.into_iter().flatten().collect();
+    let mut kinds = BTreeMap::<String, u64>::new();
+    for what in endings.values() {
+        *kinds.entry(format!("{what:?}")).or_default() += 1;
+    }
+    eprintln!("what agents were told at last: {kinds:#?}");
+    upstream.breaks_now(0);
+    let mut evidence = stand.evidence(&agents).await.unwrap();
+    evidence.faults.extend(upstream.breaks());
+    let found = check(&evidence);
+    assert!(
+        found.is_empty(),
+        "seed {seed}: {} violations\n{}",
+        found.len(),
+        found.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    );
+    let count = |fits: fn(&What) -> bool| endings.values().filter(|what| fits(what)).count();
+    let (done, unknown) = (count(|what| matches!(what, What::Done { .. })), count(|what| *what == What::Unknown));
+    let replayed = evidence.told.iter().filter(|told| told.what == What::Done { replayed: true }).count();
+    assert!(done + unknown >= endings.len() * 99 / 100, "seed {seed}: {done} done, {unknown} unknown of {calls}");
+    assert!(replayed > 0 && unknown > 0, "seed {seed}: {replayed} replayed, {unknown} unknown: nothing was tried");
+    let executed = evidence.executions.len();
+    assert!((done..=done + unknown + endings.len() / 100).contains(&executed), "seed {seed}: {executed} executions");
+    eprintln!("{calls} calls: {done} done, {unknown} unknown, {executed} executions, {replayed} answers replayed");
+}

@@ -1,0 +1,100 @@
+//! toolgate is killed at every point of a call while agents call, and started again: nothing runs twice, nothing
+//! acknowledged is lost (004-14, 004-44; SECURITY §12, fail points).
+
+use crate::harness::gate::programs;
+use std::time::Duration;
+use toolgate_faults::agent::{Agents, What};
+use toolgate_faults::dice::{Dice, any_seed};
+use toolgate_faults::invariants::check;
+use toolgate_faults::kills::{Load, at_point};
+use toolgate_faults::stand::{Carrier, Settings, Stand};
+
+/// How often toolgate is killed at one point.
+const KILLS: u64 = 5;
+const PROGRAM: &str = "toolgate-failpoints";
+
+/// What is killed has to be what is under test: cargo builds nothing when that is so already.
+fn build() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = std::process::Command::new(cargo);
+    build.args(["build", "--quiet", "--features", "failpoints", "--bin", PROGRAM]);
+    let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+    assert!(built.is_ok_and(|built| built.success()), "{PROGRAM} cannot be built");
+}
+
+async fn killed_at(point: &'static str, carrier: Carrier) {
+    build();
+    let seed = std::env::var("TOOLGATE_KILLS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(any_seed);
+    let kills = std::env::var("TOOLGATE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let dice = Dice::new(seed);
+    // A segment is soon full, so that the next one is begun under load.
+    let environment: &[(&str, &str)] = if point == "rotate" { &[("TOOLGATE_SEGMENT_BYTES", "4096")] } else { &[] };
+    let settings = Settings { environment, carrier, ..Settings::of(PROGRAM) };
+    let mut stand = Stand::new(programs(), settings).await.unwrap();
+    stand.start(None).await.unwrap();
+    let agents = Agents::new(stand.agents(), dice.fork(1)).patience(Duration::from_secs(5));
+    let load = Load::start(&agents, 4, 60, &dice.fork(2));
+    for kill in 0..kills {
+        stand.kill().await.unwrap();
+        let nth = if matches!(point, "reload" | "rotate") { 1 } else { kill % 5 + 1 };
+        at_point(&mut stand, &agents, point, nth).await.unwrap();
+    }
+    load.stop().await;
+    let found = check(&stand.evidence(&agents).await.unwrap());
+    let words: Vec<String> = found.iter().take(10).map(ToString::to_string).collect();
+    assert!(found.is_empty(), "TOOLGATE_KILLS_SEED={seed}: {} violations\n{}", found.len(), words.join("\n"));
+    let told = agents.told();
+    assert!(told.iter().any(|told| matches!(told.what, What::Done { .. })), "no call was answered");
+}
+
+macro_rules! points {
+    ($($name:ident: $point:literal),* $(,)?) => {
+        $(
+            #[tokio::test]
+            async fn $name() {
+                killed_at($point, Carrier::Http).await;
+            }
+        )*
+
+        /// Every point has its scenario.
+        #[test]
+        fn every_point_is_tried() {
+            assert_eq!(toolgate::failpoint::POINTS, [$($point),*]);
+        }
+    };
+}
+
+points! {
+    after_parse: "after-parse",
+    after_policy: "after-policy",
+    intent_before_fsync: "intent-before-fsync",
+    intent_after_fsync: "intent-after-fsync",
+    before_send: "before-send",
+    mid_send: "mid-send",
+    after_send: "after-send",
+    first_response_byte: "first-response-byte",
+    mid_response: "mid-response",
+    outcome_before_fsync: "outcome-before-fsync",
+    outcome_after_fsync: "outcome-after-fsync",
+    reply_to_agent: "reply-to-agent",
+    reload: "reload",
+    rotate: "rotate",
+}
+
+/// A child of toolgate's gets half of a line, or all of it, and is ended with toolgate.
+#[tokio::test]
+async fn mid_send_to_a_child() {
+    killed_at("mid-send", Carrier::Stdio).await;
+}
+
+/// The child has the line, and goes on when its input ends: it must not run on beside the next one.
+#[tokio::test]
+async fn after_send_to_a_stubborn_child() {
+    killed_at("after-send", Carrier::StubbornStdio).await;
+}
+
+/// The child has answered.
+#[tokio::test]
+async fn first_response_byte_of_a_child() {
+    killed_at("first-response-byte", Carrier::Stdio).await;
+}

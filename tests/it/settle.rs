@@ -1,0 +1,318 @@
+//! What becomes of a call with a side effect, event by event (SEMANTICS §4; 004-18, 004-30, 004-32, 004-37): what the
+//! tool server does, what the agent is told, what it is told when it sends the same call again, and how often the tool
+//! server was asked in all.
+//!
+//! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`. Not here: refused HTTP/2
+//! streams, which need TLS, and keys that come back after their retention, which takes longer than a scenario may.
+
+use crate::harness::agent::{Agent, Answer};
+use crate::harness::gate::{Gate, Setup};
+use crate::harness::tool_server::{Behaviour, Script, ToolServer, executions};
+use crate::harness::until;
+use crate::puppet::{self, Puppet, tool};
+use Said::{Code, Done, Error, Replayed, ReplayedFailure, ToolFailed};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What an agent is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// The tool's own answer.
+    Done,
+    /// The stored one, byte for byte, with `replayed: true`.
+    Replayed,
+    /// The tool's own answer, which says `isError`.
+    ToolFailed,
+    /// The stored one of those.
+    ReplayedFailure,
+    /// A refusal of toolgate.
+    Code(&'static str),
+    /// The tool server's JSON-RPC error.
+    Error(i64),
+}
+
+/// The event, what the tool server does, what is told at first, what is told again, and how often the server was asked.
+type Row = (&'static str, Behaviour, Said, Said, usize);
+
+const UNKNOWN: Said = Code("outcome_unknown");
+
+fn rows() -> Vec<Row> {
+    let failed = json!({ "content": [{ "type": "text", "text": "no" }], "isError": true, "resultType": "complete" });
+    let large = json!({ "content": [{ "type": "text", "text": "x".repeat(1 << 20) }], "resultType": "complete" });
+    vec![
+        ("it answers", Behaviour::Answers, Done, Replayed, 1),
+        ("it answers twice", Behaviour::Twice, Done, Replayed, 1),
+        ("it answers with more than is kept inline", Behaviour::Says(large), Done, Replayed, 1),
+        ("the result says isError", Behaviour::Says(failed), ToolFailed, ReplayedFailure, 1),
+        ("it closes the connection", Behaviour::HangsUp, UNKNOWN, UNKNOWN, 1),
+        ("its answer is cut off", Behaviour::Cut, UNKNOWN, UNKNOWN, 1),
+        ("its stream ends without an answer", Behaviour::EndsWithoutAnswer, UNKNOWN, UNKNOWN, 1),
+        ("its answer is unparsable", Behaviour::Garbage, UNKNOWN, UNKNOWN, 1),
+        ("its answer is no message", Behaviour::NoMessage, UNKNOWN, UNKNOWN, 1),
+        ("its answer is another request's", Behaviour::ForeignId, UNKNOWN, UNKNOWN, 1),
+        ("it does not answer in time", Behaviour::Never, UNKNOWN, UNKNOWN, 1),
+        ("500", Behaviour::Status(500), UNKNOWN, UNKNOWN, 1),
+        ("502", Behaviour::Status(502), UNKNOWN, UNKNOWN, 1),
+        ("504", Behaviour::Status(504), UNKNOWN, UNKNOWN, 1),
+        ("-32603", Behaviour::Error(-32603), UNKNOWN, UNKNOWN, 1),
+        // It did not run: the same key may be claimed again.
+        ("401", Behaviour::Status(401), Code("upstream_unavailable"), Code("upstream_unavailable"), 2),
+        ("429", Behaviour::Status(429), Code("upstream_unavailable"), Code("upstream_unavailable"), 2),
+        ("503", Behaviour::Status(503), Code("upstream_unavailable"), Code("upstream_unavailable"), 2),
+        // It did not run, and would not the next time: the answer is kept.
+        ("-32700", Behaviour::Error(-32700), Error(-32700), Error(-32700), 1),
+        ("-32600", Behaviour::Error(-32600), Error(-32600), Error(-32600), 1),
+        ("-32601", Behaviour::Error(-32601), Error(-32601), Error(-32601), 1),
+        ("-32602", Behaviour::Error(-32602), Error(-32602), Error(-32602), 1),
+        ("-32020", Behaviour::Error(-32020), Error(-32020), Error(-32020), 1),
+    ]
+}
+
+fn replayed(answer: &Answer) -> bool {
+    answer.message()["result"]["_meta"]["dev.toolgate/decision"]["replayed"] == true
+}
+
+fn heard(answer: &Answer) -> String {
+    let message = answer.message();
+    let (failed, replayed) = (message["result"]["isError"] == true, replayed(answer));
+    let said = match (answer.refusal().as_str(), answer.error()) {
+        ("", 0) if failed && replayed => ReplayedFailure,
+        ("", 0) if failed => ToolFailed,
+        ("", 0) if replayed => Replayed,
+        ("", 0) => Done,
+        ("", code) => Error(code),
+        (code, _) => return format!("Code({code:?})"),
+    };
+    format!("{said:?}")
+}
+
+async fn stage(script: Script, tools: &[String], members: &str) -> (ToolServer, Gate) {
+    let server = script.start().await;
+    let names: Vec<String> = tools.iter().map(|tool| format!("oracle__{tool}")).collect();
+    let contracts: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "pay")).collect();
+    let members = format!("url: \"{}\", timeout: 2s{members}", server.url());
+    (server, Setup::new().server_with("oracle", &members).contracts(&contracts).start().await)
+}
+
+/// Each event of the table, on both wires.
+#[tokio::test]
+async fn each_event_settles_as_promised() {
+    let names: Vec<String> = (0..rows().len()).map(|row| format!("row_{row}")).collect();
+    let script =
+        rows().into_iter().zip(&names).fold(Script::new(), |script, ((_, does, ..), name)| script.tool(name, does));
+    let (server, gate) = stage(script, &names, "").await;
+    let modern = gate.agent();
+    let legacy = gate.agent().initialize().await;
+    let mut wrong = Vec::new();
+    for ((event, _, first, again, asked), name) in rows().into_iter().zip(&names) {
+        for (wire, agent) in [("modern", &modern), ("legacy", &legacy)] {
+            let (tool, arguments) = (format!("oracle__{name}"), json!({ "key": format!("{name}-{wire}") }));
+            let (one, two) = (call(agent, &tool, &arguments).await, call(agent, &tool, &arguments).await);
+            let found = (heard(&one), heard(&two), of(&server.executions(), &arguments));
+            if found != (format!("{first:?}"), format!("{again:?}"), asked) {
+                wrong.push(format!("{event}, {wire}: {found:?} and not {first:?}, {again:?}, {asked}"));
+            }
+            if matches!(again, Replayed | ReplayedFailure)
+                && one.message()["result"]["content"] != two.message()["result"]["content"]
+            {
+                wrong.push(format!("{event}, {wire}: what is replayed is not what was answered"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+async fn call(agent: &Agent, tool: &str, arguments: &Value) -> Answer {
+    match agent.session {
+        Some(_) => agent.legacy_call(tool, arguments.clone()).await,
+        None => agent.call(tool, arguments.clone()).await,
+    }
+}
+
+/// How often these arguments came.
+fn of(executions: &[crate::harness::tool_server::Execution], arguments: &Value) -> usize {
+    executions.iter().filter(|execution| execution.arguments == *arguments).count()
+}
+
+/// A guard refuses: nothing is claimed, the same call is judged again.
+#[tokio::test]
+async fn what_is_refused_claims_nothing() {
+    let server = Script::new().tool("pay", Behaviour::Answers).start().await;
+    let policy = "contracts:\n  oracle__pay: { purpose: a test, actions: [pay], secrets: [], rules: [ { code: too_much, \
+                  when: \"arguments.amount > 10\" } ] }\n";
+    let gate = Setup::new().server("oracle", &server).policy(policy).start().await;
+    let arguments = json!({ "key": "k", "amount": 11 });
+    for _ in 0..2 {
+        let refused = gate.agent().call("oracle__pay", arguments.clone()).await;
+        assert_eq!((refused.refusal().as_str(), server.executions().len()), ("too_much", 0));
+        assert!(refused.words().contains("did not run"), "{}", refused.words());
+    }
+}
+
+/// No byte left: the same key is sent as soon as the server is back.
+#[tokio::test]
+async fn what_was_not_sent_is_sent_when_it_is_asked_for_again() {
+    let puppet = Puppet::with(vec![tool("pay")]).await;
+    puppet.answers(|_| puppet::Answer::Result(json!({ "content": [{ "type": "text", "text": "done" }] })));
+    let members = format!("url: \"{}\"", puppet.url());
+    let gate = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "pay")]).start().await;
+    puppet.down();
+    let first = gate.agent().call("oracle__pay", json!({ "key": "k" })).await;
+    assert_eq!((first.refusal().as_str(), puppet.executions()), ("upstream_unavailable", 0));
+    puppet.up().await;
+    let again = until("the server is back", || async {
+        let answer = gate.agent().call("oracle__pay", json!({ "key": "k" })).await;
+        answer.refusal().is_empty().then_some(answer)
+    })
+    .await;
+    assert_eq!((heard(&again), puppet.executions()), ("Done".to_owned(), 1));
+    let last = gate.agent().call("oracle__pay", json!({ "key": "k" })).await;
+    assert_eq!((heard(&last), puppet.executions()), ("Replayed".to_owned(), 1));
+}
+
+/// A child that dies after the line was written may have run it, whatever it did.
+#[tokio::test]
+async fn a_child_that_dies_leaves_the_outcome_unknown() {
+    for (name, ran) in [("dies_after", 1), ("dies_before", 0), ("half_a_line", 1)] {
+        let setup = Setup::new().child("oracle", "", "5s").contracts(&[(&format!("oracle__{name}"), "pay")]);
+        let log = setup.log_of("oracle");
+        let gate = setup.start().await;
+        let (tool, arguments) = (format!("oracle__{name}"), json!({ "key": name }));
+        let first = gate.agent().call(&tool, arguments.clone()).await;
+        assert_eq!((first.refusal().as_str(), executions(&log).len()), ("outcome_unknown", ran), "{name}");
+        let again = until("the child runs again", || async {
+            let answer = gate.agent().call(&tool, arguments.clone()).await;
+            let away = ["upstream_unavailable", "tool_not_allowlisted"].contains(&answer.refusal().as_str());
+            (!away).then_some(answer)
+        })
+        .await;
+        assert_eq!((again.refusal().as_str(), executions(&log).len()), ("outcome_unknown", ran), "{name}");
+    }
+}
+
+/// What the agent no longer waits for is finished, stored and given to whoever asks again.
+#[tokio::test]
+async fn an_agent_that_leaves_finds_its_answer_later() {
+    let (server, gate) = stage(Script::new().tool("pay", Behaviour::Held), &["pay".to_owned()], "").await;
+    let agent = gate.agent();
+    let (tool, arguments) = ("oracle__pay", json!({ "key": "k" }));
+    let leaving = tokio::spawn({
+        let (agent, arguments) = (agent.clone(), arguments.clone());
+        async move { agent.call(tool, arguments).await }
+    });
+    until("the tool runs", || async { (server.executions().len() == 1).then_some(()) }).await;
+    leaving.abort();
+    let _ = leaving.await;
+    server.release();
+    let again = agent.call(tool, arguments).await;
+    assert_eq!((heard(&again), server.executions().len()), ("Replayed".to_owned(), 1));
+}
+
+/// A duplicate in flight joins and gets the one result.
+#[tokio::test]
+async fn a_duplicate_in_flight_gets_the_one_result() {
+    let (server, gate) = stage(Script::new().tool("pay", Behaviour::Held), &["pay".to_owned()], "").await;
+    let ask = || {
+        let agent = gate.agent();
+        tokio::spawn(async move { agent.call("oracle__pay", json!({ "key": "k" })).await })
+    };
+    let first = ask();
+    until("the tool runs", || async { (server.executions().len() == 1).then_some(()) }).await;
+    let mut others: Vec<_> = (0..8).map(|_| ask()).collect();
+    let ended = futures_util::future::select_all(&mut others);
+    assert!(tokio::time::timeout(Duration::from_millis(300), ended).await.is_err(), "one did not wait");
+    server.release();
+    assert_eq!(heard(&first.await.unwrap()), "Done");
+    for other in others {
+        assert_eq!(heard(&other.await.unwrap()), "Replayed");
+    }
+    assert_eq!(server.executions().len(), 1);
+}
+
+/// An answer that comes after the time-out completes the call; nobody sends it again.
+#[tokio::test]
+async fn a_late_answer_makes_the_outcome_known() {
+    let (server, gate) = stage(Script::new().tool("pay", Behaviour::Held), &["pay".to_owned()], "").await;
+    let arguments = json!({ "key": "k" });
+    let first = gate.agent().call("oracle__pay", arguments.clone()).await;
+    assert_eq!(first.refusal(), "outcome_unknown");
+    server.release();
+    let known = until("the outcome is known", || async {
+        let answer = gate.agent().call("oracle__pay", arguments.clone()).await;
+        answer.refusal().is_empty().then_some(answer)
+    })
+    .await;
+    assert_eq!((heard(&known), server.executions().len()), ("Replayed".to_owned(), 1));
+}
+
+/// A key belongs to one call: other arguments are a conflict, and the stored result is not shown (004-24). A new key is
+/// a new call (004-08, 004-43).
+#[tokio::test]
+async fn a_key_is_for_one_call() {
+    let (server, gate) = stage(Script::new().tool("pay", Behaviour::Answers), &["pay".to_owned()], "").await;
+    let agent = gate.agent();
+    let call = async |key: &str, amount: u64| {
+        let mut message = crate::harness::agent::modern(
+            "tools/call",
+            json!({ "name": "oracle__pay", "arguments": { "amount": amount } }),
+        );
+        message["params"]["_meta"]["dev.toolgate/idempotencyKey"] = json!(key);
+        agent.post(&agent.mirrored(&message), message.to_string().as_bytes()).await
+    };
+    assert_eq!(heard(&call("one", 1).await), "Done");
+    let conflict = call("one", 2).await;
+    assert_eq!(conflict.refusal(), "idempotency_conflict");
+    assert!(!conflict.text().contains("done"), "{conflict:?}");
+    assert_eq!(server.executions().len(), 1);
+    assert_eq!(heard(&call("one", 1).await), "Replayed");
+    assert_eq!(heard(&call("two", 1).await), "Done");
+    assert_eq!(server.executions().len(), 2);
+}
+
+/// Rounds: what a tool asks for is passed through and never replayed as the final answer; each round is sent once.
+#[tokio::test]
+async fn rounds_are_sent_once_each() {
+    let asks = json!({ "resultType": "input_required", "requestState": "one",
+        "inputRequests": { "sure": { "method": "elicitation/create",
+            "params": { "message": "Sure?", "requestedSchema": { "type": "object", "properties": {} } } } } });
+    let puppet = Puppet::with(vec![tool("pay")]).await;
+    puppet.answers(move |seen| {
+        let done = seen.body["params"]["inputResponses"].is_object();
+        let result = json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" });
+        puppet::Answer::Result(if done { result } else { asks.clone() })
+    });
+    let members = format!("url: \"{}\"", puppet.url());
+    let gate = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "pay")]).start().await;
+    let agent = gate.agent();
+    let round = async |responses: Option<Value>| {
+        let mut params = json!({ "name": "oracle__pay", "arguments": { "key": "k" } });
+        if let Some(responses) = responses {
+            params["inputResponses"] = responses;
+            params["requestState"] = json!("one");
+        }
+        let mut message = crate::harness::agent::modern("tools/call", params);
+        message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": {} });
+        agent.post(&agent.mirrored(&message), message.to_string().as_bytes()).await
+    };
+    let first = round(None).await;
+    assert_eq!(first.message()["result"]["resultType"], "input_required", "{first:?}");
+    let answers = json!({ "sure": { "action": "accept", "content": {} } });
+    assert_eq!(heard(&round(Some(answers.clone())).await), "Done");
+    assert_eq!(puppet.executions(), 2);
+    assert_eq!(heard(&round(Some(answers)).await), "Replayed");
+    assert_eq!(puppet.executions(), 2);
+}
+
+/// What was answered is replayed after toolgate was killed and started again.
+#[tokio::test]
+async fn what_was_answered_survives_a_kill() {
+    let (server, mut gate) = stage(Script::new().tool("pay", Behaviour::Answers), &["pay".to_owned()], "").await;
+    let arguments = json!({ "key": "k" });
+    let first = gate.agent().call("oracle__pay", arguments.clone()).await;
+    assert_eq!(heard(&first), "Done");
+    gate.kill().await;
+    let gate = gate.setup.clone().start().await;
+    let again = gate.agent().call("oracle__pay", arguments).await;
+    assert_eq!((heard(&again), server.executions().len()), ("Replayed".to_owned(), 1));
+    assert_eq!(first.message()["result"]["content"], again.message()["result"]["content"]);
+}
