@@ -75,7 +75,15 @@ pub(super) fn compile(
     if let Some(idempotency) = &idempotency {
         problems.under(idempotency::Settings::NAME, |problems| judge_pointers(idempotency, &arguments, problems));
     }
-    let budget = problems.under(budget::Settings::NAME, |problems| budget.compile(problems));
+    let budget = problems.under(budget::Settings::NAME, |problems| {
+        let rule = budget.compile(problems);
+        if rule.timeout().is_some_and(|own| own > timeout) {
+            let message =
+                format!("is longer than the server's `timeout` ({} ms), which ends the call", timeout.as_millis());
+            problems.under("timeout_ms", |problems| problems.warning(message, "raise the server's `timeout`"));
+        }
+        rule
+    });
     let idempotency = idempotency.map(|written| {
         problems.under(idempotency::Settings::NAME, |problems| {
             let rule = written.compile(problems);
