@@ -235,6 +235,14 @@ impl Rule {
         (self.expose && !has_own(tool, ARGUMENT)).then_some(Shown { required: self.derive.is_none() })
     }
 
+    /// The arguments that a key is derived from, as paths from the root: their names must mean one thing.
+    pub fn reads(&self) -> Vec<Vec<String>> {
+        let path = |pointer: &String| {
+            pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
+        };
+        self.derive.as_ref().map(derive::Rule::pointers).unwrap_or_default().iter().map(path).collect()
+    }
+
     /// Where the tool server takes a key of its own.
     pub fn upstream(&self) -> Option<&Upstream> {
         self.upstream.as_ref()

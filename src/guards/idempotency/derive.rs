@@ -138,6 +138,15 @@ impl Rule {
     }
 }
 
+impl Rule {
+    pub(super) fn pointers(&self) -> &[String] {
+        match self {
+            Self::Pointers(pointers) => pointers,
+            Self::Arguments | Self::Seed => &[],
+        }
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -75,26 +75,20 @@ pub(super) fn compile(
     if let Some(idempotency) = &idempotency {
         problems.under(idempotency::Settings::NAME, |problems| judge_pointers(idempotency, &arguments, problems));
     }
-    let budget = problems.under(budget::Settings::NAME, |problems| {
-        let rule = budget.compile(problems);
-        if rule.timeout().is_some_and(|own| own > timeout) {
-            let message =
-                format!("is longer than the server's `timeout` ({} ms), which ends the call", timeout.as_millis());
-            problems.under("timeout_ms", |problems| problems.warning(message, "raise the server's `timeout`"));
-        }
-        rule
-    });
+    let budget = problems.under(budget::Settings::NAME, |problems| compile_budget(budget, timeout, problems));
+    let timeout = budget.timeout().unwrap_or(timeout).min(timeout);
     let idempotency = idempotency.map(|written| {
         problems.under(idempotency::Settings::NAME, |problems| {
             let rule = written.compile(problems);
-            judge_times(&rule, budget.timeout().unwrap_or(timeout).min(timeout), problems);
+            judge_times(&rule, timeout, problems);
             rule
         })
     });
     let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
     let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
     let rules = problems.under(rules::Settings::NAME, |problems| rules.compile(problems));
-    let judged = [permission.reads(), rules.reads().to_vec()].concat();
+    let keys = idempotency.as_ref().map(idempotency::Rule::reads).unwrap_or_default();
+    let judged = [permission.reads(), rules.reads().to_vec(), keys].concat();
     ToolRules {
         purpose,
         actions,
@@ -108,6 +102,16 @@ pub(super) fn compile(
         budget,
         audit,
     }
+}
+
+fn compile_budget(written: budget::Settings, timeout: Duration, problems: &mut Problems) -> budget::Rule {
+    let rule = written.compile(problems);
+    if rule.timeout().is_some_and(|own| own > timeout) {
+        let message =
+            format!("is longer than the server's `timeout` ({} ms), which ends the call", timeout.as_millis());
+        problems.under("timeout_ms", |problems| problems.warning(message, "raise the server's `timeout`"));
+    }
+    rule
 }
 
 /// A key that is forgotten while its call is still tried protects nothing (004-55).
