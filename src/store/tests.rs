@@ -13,6 +13,7 @@ use tempfile::TempDir;
 mod clocks;
 mod promises;
 mod same;
+mod simulation;
 
 /// A kind of store, and where scenarios put it.
 enum Stand {

@@ -351,7 +351,7 @@ impl Book {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_the_promises_hold(limits in limits(), steps in prop::collection::vec(step(), 1..80)) {

@@ -1,0 +1,266 @@
+//! A store whose disk can lose what was not synced: the embedded store's rules on a list of events, on paused time.
+
+use crate::model::clock::Clock;
+use crate::model::entry::Entry;
+use crate::model::ids::ActionId;
+use crate::store::claims::{Error, Store};
+use crate::store::memory::is_in_flight;
+use crate::store::state::claim::{Claim, Phase, Stored};
+use crate::store::state::command::{Command, Settle};
+use crate::store::state::digest::Digest;
+use crate::store::state::event::{Event, Evidence};
+use crate::store::state::{Millis, Place, Refused, View, decide};
+use crate::store::table::Table;
+use crate::store::tests::same::Dice;
+use crate::store::time::{Anchor, Time};
+use crate::store::waiters::Waiters;
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What outlives a process.
+#[derive(Debug)]
+pub(super) struct Disk(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    written: Vec<Bytes>,
+    /// How many of them would outlive a power cut.
+    synced: usize,
+    sent: HashSet<ActionId>,
+    /// Which record each call's intent is.
+    intents: HashMap<ActionId, usize>,
+    anchor: Option<Anchor>,
+    is_full: bool,
+    dice: Dice,
+}
+
+/// The store of one process.
+#[derive(Debug)]
+pub(super) struct Paper {
+    disk: Arc<Disk>,
+    table: Mutex<Table>,
+    waiters: Waiters,
+    time: Time,
+}
+
+impl Disk {
+    pub(super) fn new(seed: u64) -> Arc<Self> {
+        let state = State {
+            written: Vec::new(),
+            synced: 0,
+            sent: HashSet::new(),
+            intents: HashMap::new(),
+            anchor: None,
+            is_full: false,
+            dice: Dice::new(seed),
+        };
+        Arc::new(Self(Mutex::new(state)))
+    }
+
+    /// The process is gone; with `power`, the machine is.
+    pub(super) fn crash(&self, power: bool) {
+        let mut state = self.0.lock();
+        let unsynced = (state.written.len() - state.synced) as u64;
+        let kept = state.synced + usize::try_from(state.dice.roll(unsynced + 1)).unwrap();
+        state.written.truncate(kept);
+        state.intents.retain(|_, record| *record <= kept);
+        if power {
+            state.sent.clear();
+            state.anchor = None;
+        }
+    }
+
+    pub(super) fn set_full(&self, is_full: bool) {
+        self.0.lock().is_full = is_full;
+    }
+
+    /// Everything that would be there after a power cut, in its order.
+    pub(super) fn synced(&self) -> Vec<Event> {
+        let state = self.0.lock();
+        state.written[..state.synced].iter().map(|record| Event::decode(record).unwrap()).collect()
+    }
+
+    /// Whether the intent of a call would be there after a power cut.
+    pub(super) fn has_intent(&self, action: ActionId) -> bool {
+        let state = self.0.lock();
+        state.intents.get(&action).is_some_and(|record| *record <= state.synced)
+    }
+
+    fn push(&self, event: &Event) -> u64 {
+        let mut state = self.0.lock();
+        state.written.push(Bytes::from(event.encode().unwrap()));
+        let record = state.written.len();
+        if let Event::Intended(intended) = event {
+            state.intents.insert(intended.action, record);
+        }
+        record as u64
+    }
+
+    async fn until(&self, record: u64) {
+        let record = usize::try_from(record).unwrap();
+        let wait = {
+            let mut state = self.0.lock();
+            if state.synced >= record {
+                return;
+            }
+            state.dice.roll(8)
+        };
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        let mut state = self.0.lock();
+        state.synced = state.synced.max(record);
+    }
+}
+
+impl Paper {
+    /// Reads what the disk holds, and settles what was in flight (SEMANTICS §4).
+    pub(super) fn open(disk: Arc<Disk>, clock: Clock) -> Self {
+        let (mut table, mut seen) = (Table::default(), 0);
+        let anchor = disk.0.lock().anchor;
+        for (index, record) in disk.0.lock().written.iter().enumerate() {
+            let event = Event::decode(record).unwrap();
+            seen = seen.max(event.at());
+            let view = table.view(event.place());
+            table.apply(&event, view, index as u64 + 1);
+        }
+        let time = anchor.map_or_else(|| Time::starting(clock, seen), |anchor| Time::continuing(clock, seen, anchor));
+        let paper = Self { disk, table: Mutex::new(table), waiters: Waiters::default(), time };
+        for (key, claim) in paper.claims(|claim| matches!(claim.phase, Phase::Dispatching)) {
+            let is_unsent = anchor.is_some() && !paper.disk.0.lock().sent.contains(&claim.action);
+            let phase = if is_unsent { Phase::NotSent } else { Phase::Unknown { why: "a crash".to_owned() } };
+            let evidence = Evidence::Restart;
+            let settle = Settle { key, action: claim.action, phase, evidence, cost: None, failed: true, seen: None };
+            paper.decide(&Command::Settle(settle)).unwrap();
+        }
+        let mut state = paper.disk.0.lock();
+        state.synced = state.written.len();
+        state.anchor = Some(paper.time.anchor());
+        drop(state);
+        paper
+    }
+
+    /// Calls whose end is not on the disk yet, and whether each has been marked as sent.
+    pub(super) fn flying(&self) -> Vec<(ActionId, bool)> {
+        let table = self.table.lock();
+        let state = self.disk.0.lock();
+        let flying = table.claims.values().filter(|kept| {
+            matches!(kept.value.phase, Phase::Dispatching) || kept.change > state.synced as u64
+        });
+        flying.map(|kept| (kept.value.action, state.sent.contains(&kept.value.action))).collect()
+    }
+
+    /// Whether the disk, read anew, says the same as this process does.
+    pub(super) fn is_as_written(&self) -> bool {
+        let (table, state) = (self.table.lock(), self.disk.0.lock());
+        let mut again = Table::default();
+        for (index, record) in state.written.iter().enumerate() {
+            let event = Event::decode(record).unwrap();
+            let view = again.view(event.place());
+            again.apply(&event, view, index as u64 + 1);
+        }
+        let claims = |table: &Table| table.claims.iter().map(|(key, kept)| (*key, kept.value.clone())).collect::<HashMap<_, _>>();
+        let tasks = |table: &Table| table.tasks.iter().map(|(key, kept)| (*key, kept.value.clone())).collect::<HashMap<_, _>>();
+        let sessions = |table: &Table| table.sessions.iter().map(|(key, kept)| (*key, kept.value)).collect::<HashMap<_, _>>();
+        claims(&again) == claims(&table) && tasks(&again) == tasks(&table) && sessions(&again) == sessions(&table)
+    }
+
+    /// The claims that are so, in an order that does not depend on the run.
+    fn claims(&self, is_so: impl Fn(&Claim) -> bool) -> Vec<(Digest, Claim)> {
+        let table = self.table.lock();
+        let all = table.claims.iter().filter(|(_, kept)| is_so(&kept.value));
+        let mut all: Vec<_> = all.map(|(key, kept)| (*key, kept.value.clone())).collect();
+        all.sort_by_key(|(key, _)| *key);
+        all
+    }
+
+    fn decide(&self, command: &Command) -> Result<(Event, u64), (Refused, u64)> {
+        let mut table = self.table.lock();
+        let mut place = command.place();
+        if let (Command::Settle(_), Some(claim)) = (command, table.view(place).claim) {
+            place.task = Some(claim.task);
+        }
+        let view = table.view(place);
+        let event = decide(command, &view, self.time.now()).map_err(|refused| (refused, table.last))?;
+        let record = self.disk.push(&event);
+        table.apply(&event, view, record);
+        Ok((event, record))
+    }
+}
+
+#[async_trait]
+impl Store for Paper {
+    async fn look(&self, place: Place) -> Result<View, Error> {
+        let (view, record) = {
+            let table = self.table.lock();
+            (table.view(place), table.changed(place))
+        };
+        if view.claim.as_ref().is_some_and(|claim| claim.phase.stored().is_some()) {
+            self.disk.until(record).await;
+        }
+        Ok(view)
+    }
+
+    async fn run(&self, command: Command, _: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
+        if self.disk.0.lock().is_full {
+            return Err(Error::Full("no room".to_owned()));
+        }
+        match self.decide(&command) {
+            Ok((event, record)) => {
+                if !matches!(event, Event::Reserved(_) | Event::Spent(_)) {
+                    self.disk.until(record).await;
+                }
+                if let Event::Settled(settled) = &event {
+                    self.waiters.wake(&settled.key);
+                }
+                Ok(Ok(event))
+            }
+            Err((refused, record)) => {
+                self.disk.until(record).await;
+                Ok(Err(refused))
+            }
+        }
+    }
+
+    fn sent(&self, action: ActionId) -> Result<(), Error> {
+        self.disk.0.lock().sent.insert(action);
+        Ok(())
+    }
+
+    async fn ended(&self, key: Digest, action: ActionId) {
+        let is_over = || !is_in_flight(self.table.lock().claims.get(&key).map(|kept| &kept.value), action);
+        self.waiters.wait(key, is_over).await;
+    }
+
+    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+        Ok(self.claims(|claim| claim.action == action).pop())
+    }
+
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
+        let mut open = self.claims(|claim| !claim.phase.is_final());
+        open.truncate(most);
+        Ok(open)
+    }
+
+    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {
+        Ok(Stored::inline(is_error, body))
+    }
+
+    async fn body(&self, stored: &Stored) -> Result<Bytes, Error> {
+        Ok(stored.body.clone())
+    }
+
+    fn token(&self) -> u64 {
+        self.table.lock().next_token()
+    }
+
+    fn is_writing(&self) -> bool {
+        !self.disk.0.lock().is_full
+    }
+
+    fn now(&self) -> Millis {
+        self.time.now()
+    }
+}
