@@ -149,3 +149,9 @@ pub(super) fn publish(dir: &Path, header: &Header) -> Result<(), Stop> {
     std::fs::rename(path.with_extension("new"), &path)?;
     place::sync_dir(dir).map_err(Stop::Failed)
 }
+
+/// Removes a prepared segment.
+pub(super) fn discard(dir: &Path, header: &Header) {
+    // The next start does it too.
+    let _ = std::fs::remove_file(dir.join(name(header.first)).with_extension("new"));
+}
