@@ -4,7 +4,7 @@
 //! ```text
 //! <data>/lock       held while a toolgate writes here; holds its process id
 //! <data>/epoch      how often this directory was opened for writing
-//! <data>/journal/   the append-only journal: `00000000000000000001.journal`, …
+//! <data>/journal/   the append-only journal: `00000000000000000001.journal`, …, and a `.summary` of what was dropped
 //! <data>/results/   long answers, by their SHA-256
 //! <data>/index/     what the journal says, to be looked up; can be made again from it
 //! <data>/index.mark how the index stands, and under which boot of the machine

@@ -6,11 +6,12 @@
 
 use crate::failpoint;
 use crate::model::entry::Entry;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 mod chain;
+mod compaction;
 mod error;
 mod frame;
 mod health;
@@ -21,12 +22,14 @@ mod queue;
 mod reader;
 mod recovery;
 mod segment;
+mod summary;
 mod verify;
 mod waiting;
 mod walk;
 mod writer;
 
 pub use chain::Head;
+pub use compaction::{Dropped, Retention};
 pub use error::{Error, Problem};
 pub use health::{Health, State};
 pub use item::{Item, MAX_EVENT, MAX_GROUP};
@@ -83,6 +86,9 @@ impl Default for Options {
 pub struct Journal(Arc<Owner>);
 
 struct Owner {
+    data: PathBuf,
+    /// Where the segments lie.
+    dir: PathBuf,
     queue: Arc<Queue>,
     epoch: u64,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -98,6 +104,9 @@ impl Journal {
     /// Like `open`, writing through what `wrap` makes of a segment's file.
     fn open_on(data: &Path, options: Options, wrap: medium::Wrap) -> Result<Self, Error> {
         let place = place::Place::claim(data)?;
+        let dir = place.dir.clone();
+        compaction::sweep_unfinished(&dir).map_err(|source| Error::io("tidy", &dir, source))?;
+        compaction::sweep(&dir)?;
         let recovered = recovery::recover(&place)?;
         let epoch = place.next_epoch(recovered.epoch)?;
         let writer = writer::Writer::new(place, options, wrap, recovered.tail, epoch)?;
@@ -109,7 +118,7 @@ impl Journal {
             .spawn(move || writer::run(writer, &shared))
             .map_err(|source| Error::io("start the journal's writer for", data, source))?;
         tracing::info!(%head, epoch, "the journal is open");
-        Ok(Self(Arc::new(Owner { queue, epoch, thread: Some(thread) })))
+        Ok(Self(Arc::new(Owner { data: data.to_owned(), dir, queue, epoch, thread: Some(thread) })))
     }
 
     /// Queues `entry` to be written within [`Options::gather`] and synced within [`Options::sync_every`]. Never waits:

@@ -2,55 +2,127 @@
 //! it, and checked when it is read.
 
 use super::state::digest::Digest;
+use crate::model::clock::Clock;
 use bytes::Bytes;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Bytes of the longest answer that is kept.
+const LONGEST: u64 = 16 << 20;
 
 /// The files of one data directory: `<data>/results/ab/abcd…`.
 #[derive(Debug)]
-pub(super) struct Results(PathBuf);
+pub(super) struct Results {
+    dir: PathBuf,
+    /// Directories that are known to be there for good.
+    made: Mutex<HashSet<PathBuf>>,
+    /// Held while a file is found again or removed, so that none is found and then removed.
+    finding: Mutex<()>,
+}
 
 impl Results {
     /// Opens the directory, made when it does not exist.
     pub(super) fn open(data: &Path) -> io::Result<Self> {
-        let dir = data.join("results");
-        make(&dir)?;
-        Ok(Self(dir))
+        let results = Self { dir: data.join("results"), made: Mutex::default(), finding: Mutex::default() };
+        results.make(&results.dir)?;
+        Ok(results)
     }
 
-    /// Writes `body` durably; gives its name. Blocks.
+    /// Writes `body` durably; gives its name. Two who write the same do no harm. Blocks.
     pub(super) fn put(&self, body: &Bytes) -> io::Result<Digest> {
+        if body.len() as u64 > LONGEST {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("a result has {} bytes", body.len())));
+        }
         let digest = Digest::of(body);
         let path = self.path(&digest);
-        if path.exists() {
+        let dir = path.parent().unwrap_or(&self.dir);
+        self.make(dir)?;
+        if self.find_again(&digest, &path)? {
             return Ok(digest);
         }
-        let dir = path.parent().unwrap_or(&self.0);
-        make(dir)?;
         let new = path.with_extension(crate::model::ids::unguessable());
         let written = write(&new, body).and_then(|()| std::fs::rename(&new, &path));
         if let Err(error) = written {
             let _ = std::fs::remove_file(&new);
             return Err(error);
         }
-        File::open(dir)?.sync_all()?;
+        if let Err(error) = File::open(dir).and_then(|dir| dir.sync_all()) {
+            // Found again it would pass for durable.
+            let _ = std::fs::remove_file(&path);
+            return Err(error);
+        }
         Ok(digest)
     }
 
     /// Reads what `digest` names; an error when it is not what was written. Blocks.
     pub(super) fn get(&self, digest: &Digest) -> io::Result<Bytes> {
-        let body = Bytes::from(std::fs::read(self.path(digest))?);
-        match Digest::of(&body) == *digest {
-            true => Ok(body),
-            false => Err(io::Error::new(io::ErrorKind::InvalidData, format!("result {digest} was changed"))),
+        let mut body = Vec::new();
+        open(&self.path(digest))?.take(LONGEST + 1).read_to_end(&mut body)?;
+        if Digest::of(&body) == *digest {
+            return Ok(body.into());
         }
+        Err(io::Error::new(io::ErrorKind::InvalidData, format!("result {digest} was changed")))
+    }
+
+    /// Removes what nothing refers to and nobody wrote or found again for `age`, and what was never finished; gives how many
+    /// files. Whoever puts a file has to refer to it within `age`. Blocks.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for who knows what is referred to: the index"))]
+    pub(super) fn sweep(&self, age: Duration, mut is_needed: impl FnMut(&Digest) -> bool) -> io::Result<usize> {
+        let mut removed = 0;
+        for shard in std::fs::read_dir(&self.dir)? {
+            for file in std::fs::read_dir(shard?.path())? {
+                let file = file?;
+                let digest = file.file_name().to_str().and_then(Digest::from_hex);
+                if !is_old(&file.metadata()?, age) || digest.is_some_and(|digest| is_needed(&digest)) {
+                    continue;
+                }
+                let _finding = self.finding.lock();
+                match std::fs::metadata(file.path()) {
+                    Ok(about) if is_old(&about, age) => std::fs::remove_file(file.path())?,
+                    _ => continue,
+                }
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Whether `path` holds what it should already; then it is as if it were written now.
+    fn find_again(&self, digest: &Digest, path: &Path) -> io::Result<bool> {
+        let _finding = self.finding.lock();
+        if self.get(digest).is_err() {
+            return Ok(false);
+        }
+        OpenOptions::new().write(true).open(path)?.set_modified(Clock.wall().into())?;
+        // Whoever renamed it may not have synced the directory yet.
+        File::open(path.parent().unwrap_or(&self.dir))?.sync_all()?;
+        Ok(true)
+    }
+
+    /// Makes `dir`, for us alone and durably.
+    fn make(&self, dir: &Path) -> io::Result<()> {
+        let mut made = self.made.lock();
+        if made.contains(dir) {
+            return Ok(());
+        }
+        match DirBuilder::new().mode(0o700).create(dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        File::open(dir.parent().unwrap_or(dir))?.sync_all()?;
+        made.insert(dir.to_owned());
+        Ok(())
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {
         let name = digest.to_string();
-        self.0.join(&name[..2]).join(name)
+        self.dir.join(&name[..2]).join(name)
     }
 }
 
@@ -60,11 +132,20 @@ fn write(path: &Path, body: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes `dir`, for us alone and durably.
-fn make(dir: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => File::open(dir.parent().unwrap_or(dir))?.sync_all(),
-    }
+/// Opens a file to read; never follows a link.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
+
+/// Whether a file was last written that long ago. A clock that was set back makes it young.
+fn is_old(about: &Metadata, age: Duration) -> bool {
+    let ago = |written: SystemTime| {
+        let written = Timestamp::try_from(written).ok()?;
+        Duration::try_from(Clock.wall().duration_since(written)).ok()
+    };
+    about.modified().ok().and_then(ago).is_some_and(|ago| ago >= age)
+}
+
+#[cfg(test)]
+mod tests;

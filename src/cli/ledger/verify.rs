@@ -16,6 +16,9 @@ impl Verify {
             return Ok(1);
         }
         writeln!(out, "ok: {read}")?;
+        if report.dropped > 0 {
+            writeln!(out, "records 1 to {} were dropped; a sealed summary stands for them", report.dropped)?;
+        }
         if let Some(begun) = &report.unfinished {
             writeln!(
                 out,

@@ -38,6 +38,9 @@ pub(super) const CALL: u8 = 1;
 /// A record that holds an event in the words of who appended it.
 pub(super) const EVENT: u8 = 2;
 
+/// A record that vouches for a summary: the last record it stands for (u64), and its hash.
+pub(super) const SEAL: u8 = 3;
+
 /// Part of `bytes` as an array; zeros where they end too early.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
@@ -233,6 +236,15 @@ pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<Found> {
     let size = frame.len() as u64;
     let payload = Bytes::from(frame).slice(HEADER..HEADER + length);
     Ok(Found::Whole(Batch { header, payload, size, head }))
+}
+
+/// The records in `payload`: their kinds and bytes.
+pub(super) fn each(mut payload: Bytes) -> impl Iterator<Item = (u8, Bytes)> {
+    std::iter::from_fn(move || {
+        let size = record_size(&payload).filter(|size| *size <= payload.len())?;
+        let record = payload.split_to(size);
+        Some((record[0], record.slice(RECORD..)))
+    })
 }
 
 /// How many records `payload` holds, when it holds nothing else.

@@ -54,6 +54,13 @@ impl Group {
         }
     }
 
+    /// One record of `kind`.
+    pub(super) fn of(kind: u8, bytes: &[u8]) -> Self {
+        let mut group = Self::default();
+        group.push(kind, |out| out.extend_from_slice(bytes));
+        group
+    }
+
     /// Encodes an entry alone.
     pub(super) fn entry(mut entry: Entry) -> Self {
         let mut group = Self::default();

@@ -2,6 +2,8 @@
 
 use super::error::Error;
 use super::frame::{self, Batch};
+use super::place;
+use super::summary::Summary;
 use super::walk::{Step, Walk};
 use crate::mcp::json::{FROM_SERVER, Limits, Text};
 use crate::model::entry::Entry;
@@ -55,6 +57,9 @@ pub struct Reader {
     seq: u64,
     /// Records up to this one are passed over.
     after: u64,
+    /// What stands in the place of what was dropped, where that is needed and not read yet.
+    carried: Option<Summary>,
+    anew: bool,
 }
 
 impl Reader {
@@ -66,7 +71,38 @@ impl Reader {
     /// Begins with the record after `seq`, at its segment: what is before that is neither read nor checked.
     pub fn after(data: &Path, seq: u64) -> Result<Self, Error> {
         let walk = Walk::begin_before(data, seq.saturating_add(1))?;
-        Ok(Self { walk, rest: Bytes::new(), seq: 0, after: seq })
+        Ok(Self { walk, rest: Bytes::new(), seq: 0, after: seq, carried: None, anew: false })
+    }
+
+    /// As `after`, for who wants to know the state and not the history: where records after `seq` were dropped, the events
+    /// that were carried come first, numbered as the record after which they are so, and then the records after that.
+    /// [`Reader::is_anew`] tells that, and then nothing that was known before counts any more.
+    pub fn replay(data: &Path, seq: u64) -> Result<Self, Error> {
+        let carried = Summary::open(&place::journal_dir(data))?.filter(|summary| seq < summary.header.last);
+        let anew = carried.is_some();
+        let after = carried.as_ref().map_or(seq, |summary| summary.header.state);
+        Ok(Self { carried, anew, seq: after, ..Self::after(data, after)? })
+    }
+
+    /// Whether it begins with a whole state, and not with changes to one.
+    pub fn is_anew(&self) -> bool {
+        self.anew
+    }
+
+    /// The next of the carried events; none when there are none or no more.
+    fn take_carried(&mut self) -> Result<Option<Record>, Error> {
+        loop {
+            let Some(summary) = &mut self.carried else { return Ok(None) };
+            let state = summary.header.state;
+            if let Some(size) = frame::record_size(&self.rest).filter(|size| *size <= self.rest.len()) {
+                let record = self.rest.split_to(size);
+                return Ok(Some(Record { seq: state, kind: record[0], bytes: record.slice(frame::RECORD..) }));
+            }
+            match summary.next()? {
+                Some(batch) => self.rest = batch.payload,
+                None => self.carried = None,
+            }
+        }
     }
 
     fn take(&mut self) -> Option<Record> {
@@ -91,6 +127,9 @@ impl Iterator for Reader {
     type Item = Result<Record, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(carried) = self.take_carried().transpose() {
+            return Some(carried);
+        }
         loop {
             if let Some(record) = self.take() {
                 return Some(Ok(record));

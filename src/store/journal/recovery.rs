@@ -5,6 +5,7 @@ use super::error::{Error, Problem};
 use super::frame::{self, Found};
 use super::place::Place;
 use super::segment;
+use super::summary::Summary;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -31,6 +32,10 @@ pub(super) struct Tail {
 pub(super) fn recover(place: &Place) -> Result<Recovered, Error> {
     let listed = segment::list(&place.dir).map_err(|source| Error::io("read", &place.dir, source))?;
     let Some(first) = listed.last() else {
+        if let Some(summary) = Summary::open(&place.dir)? {
+            let first = summary.header.last + 1;
+            return Err(damaged(first, 0, first, "the segments after the summary are missing"));
+        }
         return Ok(Recovered { epoch: 0, tail: None });
     };
     let path = place.dir.join(segment::name(*first));

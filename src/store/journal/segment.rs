@@ -17,7 +17,7 @@
 use super::chain::{Hash, Head, hash};
 use super::error::Stop;
 use super::frame::array;
-use super::place;
+use super::{place, summary};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -87,13 +87,26 @@ pub(super) fn name(first: u64) -> String {
     format!("{first:020}.journal")
 }
 
-/// The first records of all segments in `dir`, in order.
+/// The first records of all segments in `dir` that no summary stands for, in order.
 pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
+    let dropped = summary::list(dir)?.last().copied().unwrap_or_default();
+    let mut segments = every(dir)?;
+    segments.retain(|first| *first > dropped);
+    Ok(segments)
+}
+
+/// As `list`, with those a summary stands for that are not removed yet.
+pub(super) fn every(dir: &Path) -> io::Result<Vec<u64>> {
+    numbered(dir, name, ".journal")
+}
+
+/// The numbers of all files in `dir` that have one of the names `name` makes, which end with `ending`; in order.
+pub(super) fn numbered(dir: &Path, name: fn(u64) -> String, ending: &str) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(dir)? {
         let item = item?;
-        let first = item.file_name().to_str().and_then(|name| name.strip_suffix(".journal")?.parse().ok());
-        found.extend(first.filter(|first| item.file_name().to_str() == Some(&name(*first))));
+        let number = item.file_name().to_str().and_then(|name| name.strip_suffix(ending)?.parse().ok());
+        found.extend(number.filter(|number| item.file_name().to_str() == Some(&name(*number))));
     }
     found.sort_unstable();
     Ok(found)
@@ -135,4 +148,10 @@ pub(super) fn publish(dir: &Path, header: &Header) -> Result<(), Stop> {
     let path = dir.join(name(header.first));
     std::fs::rename(path.with_extension("new"), &path)?;
     place::sync_dir(dir).map_err(Stop::Failed)
+}
+
+/// Removes a prepared segment.
+pub(super) fn discard(dir: &Path, header: &Header) {
+    // The next start does it too.
+    let _ = std::fs::remove_file(dir.join(name(header.first)).with_extension("new"));
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 mod commits;
+mod compaction;
 mod damage;
 mod faults;
 mod power;

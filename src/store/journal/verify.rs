@@ -3,7 +3,9 @@
 
 use super::chain::Head;
 use super::error::{Error, Problem};
+use super::summary::{self, Summary};
 use super::walk::{Step, Walk};
+use super::{frame, place};
 use std::path::Path;
 
 /// What was found.
@@ -17,6 +19,8 @@ pub struct Report {
     pub segments: u64,
     /// Bytes read.
     pub bytes: u64,
+    /// The last record that was dropped, with all before it, and that a sealed summary stands for; 0 when none was.
+    pub dropped: u64,
     /// Where the journal stands: to be kept elsewhere.
     pub head: Head,
     /// A last batch that was only begun: a writer is at it, or was killed at it. No harm: nobody was told it was
@@ -38,43 +42,61 @@ pub struct Unfinished {
 /// Reads all of the journal of the data directory `data`. `expected` is a head this journal once had. An error means
 /// that it could not be read, not that something is wrong with what was read.
 pub fn verify(data: &Path, expected: Option<Head>) -> Result<Report, Error> {
+    let head = Head { seq: 0, hash: [0; 32] };
+    let mut report =
+        Report { records: 0, batches: 0, segments: 0, bytes: 0, dropped: 0, head, unfinished: None, problem: None };
+    match look(data, expected, &mut report) {
+        Err(Error::Damaged(problem)) => report.problem = Some(problem),
+        done => done?,
+    }
+    Ok(report)
+}
+
+/// Fills `report`; what is wrong is an error.
+fn look(data: &Path, expected: Option<Head>, report: &mut Report) -> Result<(), Error> {
     let mut walk = Walk::begin(data)?;
-    let (head, unfinished, problem) = (walk.head, None, None);
-    let mut report = Report { records: 0, batches: 0, segments: 0, bytes: 0, head, unfinished, problem };
-    let mut met = expected.is_none();
+    let mut seal = match Summary::open(&place::journal_dir(data))? {
+        Some(mut summary) => Some(summary.check()?),
+        None => None,
+    };
+    report.dropped = walk.base.map_or(0, |base| base.last);
+    let mut met = expected.is_none_or(|expected| walk.base.is_some() && expected == walk.head);
     loop {
-        match walk.step() {
-            Ok(Step::Segment(header)) => {
+        let step = walk.step();
+        report.head = walk.head;
+        match step? {
+            Step::Segment(header) => {
                 report.segments += 1;
                 report.bytes += super::segment::HEADER;
-                if report.segments == 1 && (header.number != 1 || header.first != 1) {
-                    report.problem = Some(before(&walk, header.first));
-                    break;
+                if walk.base.is_none() && report.segments == 1 && (header.number != 1 || header.first != 1) {
+                    return Err(Error::Damaged(before(&walk, header.first)));
                 }
             }
-            Ok(Step::Batch(batch)) => {
+            Step::Batch(batch) => {
                 report.batches += 1;
                 report.records += u64::from(batch.header.count);
                 report.bytes += batch.size;
+                let mut records = frame::each(batch.payload);
+                seal.take_if(|seal| records.any(|(kind, bytes)| kind == frame::SEAL && bytes == seal.as_slice()));
             }
-            Ok(Step::End { unfinished }) => {
+            Step::End { unfinished } => {
                 let (segment, offset) = walk.position();
                 report.unfinished = unfinished.then_some(Unfinished { segment, offset });
                 break;
             }
-            Err(Error::Damaged(problem)) => {
-                report.problem = Some(problem);
-                break;
-            }
-            Err(error) => return Err(error),
         }
         met |= expected == Some(walk.head);
     }
-    report.head = walk.head;
-    if let (Some(expected), None, false) = (expected, &report.problem, met) {
-        report.problem = Some(unmet(&walk, expected));
+    match (expected, seal) {
+        (_, Some(_)) => Err(Error::Damaged(unvouched(report.dropped))),
+        (Some(expected), None) if !met => Err(Error::Damaged(unmet(&walk, expected))),
+        _ => Ok(()),
     }
-    Ok(report)
+}
+
+fn unvouched(last: u64) -> Problem {
+    let what = "no record of the journal vouches for this summary: it was changed or exchanged, or the journal's end was removed";
+    Problem { segment: summary::name(last), offset: 0, seq: last, what: what.to_owned() }
 }
 
 fn before(walk: &Walk, first: u64) -> Problem {
@@ -84,6 +106,11 @@ fn before(walk: &Walk, first: u64) -> Problem {
 
 fn unmet(walk: &Walk, expected: Head) -> Problem {
     let (segment, offset) = walk.position();
+    if let Some(base) = walk.base.filter(|base| expected.seq < base.last) {
+        let what =
+            format!("the records up to {} were dropped, and the expected head with them; keep a newer one", base.last);
+        return Problem { segment: summary::name(base.last), offset: 0, seq: expected.seq, what };
+    }
     if walk.head.seq < expected.seq {
         let seq = walk.head.seq + 1;
         let what = format!("the journal ends here; records {seq} to {} were removed", expected.seq);

@@ -4,6 +4,7 @@
 use super::chain::{Head, short};
 use super::error::{Error, Problem};
 use super::frame::{self, Batch, Found};
+use super::summary::{self, Summary};
 use super::{place, segment};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ pub(super) enum Step {
 pub(super) struct Walk {
     dir: PathBuf,
     at: Option<At>,
+    /// The summary of what was dropped before.
+    pub(super) base: Option<summary::Header>,
     /// Where the journal stands after the last step.
     pub(super) head: Head,
 }
@@ -82,12 +85,16 @@ impl Walk {
     /// Begins at the segment in which record `seq` stands, or would stand; at the oldest when that is gone.
     pub(super) fn begin_before(data: &Path, seq: u64) -> Result<Self, Error> {
         let dir = place::journal_dir(data);
-        let mut walk = Self { dir, at: None, head: Head { seq: 0, hash: [0; 32] } };
+        let mut walk = Self { dir, at: None, base: None, head: Head { seq: 0, hash: [0; 32] } };
         let segments = walk.segments()?;
-        match segments.iter().rev().find(|first| **first <= seq).or(segments.first()) {
-            Some(first) => walk.head.seq = first.saturating_sub(1),
-            None => return Err(Error::NoJournal(data.to_owned())),
-        }
+        walk.base = Summary::open(&walk.dir)?.map(|summary| summary.header);
+        let found = segments.iter().rev().find(|first| **first <= seq).copied();
+        let after_base = walk.base.map(|base| base.last + 1);
+        let Some(first) = found.or(after_base).or(segments.first().copied()) else {
+            return Err(Error::NoJournal(data.to_owned()));
+        };
+        let hash = walk.base.filter(|_| after_base == Some(first)).map_or([0; 32], |base| base.after);
+        walk.head = Head { seq: first.saturating_sub(1), hash };
         Ok(walk)
     }
 
@@ -114,7 +121,8 @@ impl Walk {
         length.saturating_sub(self.position().1)
     }
 
-    fn wrong(&self, what: impl Into<String>) -> Problem {
+    /// What is wrong here.
+    pub(super) fn wrong(&self, what: impl Into<String>) -> Problem {
         let (segment, offset) = self.position();
         Problem { segment, offset, seq: self.head.seq + 1, what: what.into() }
     }
@@ -168,26 +176,31 @@ impl Walk {
     /// Opens the segment that begins after the head.
     fn enter(&mut self) -> Result<Look, Error> {
         let path = self.dir.join(segment::name(self.head.seq + 1));
-        let file = segment::open(&path, false).map_err(|source| Error::io("read", &path, source))?;
-        let read = segment::read_header(&file).map_err(|source| Error::io("read", &path, source))?;
         let wrong = |what: String| {
             let segment = segment::name(self.head.seq + 1);
             Ok(Look::Wrong(Problem { segment, offset: 0, seq: self.head.seq + 1, what }))
         };
-        let header = match read {
+        let file = match segment::open(&path, false) {
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+                return wrong("the segment is missing".to_owned());
+            }
+            opened => opened.map_err(|source| Error::io("read", &path, source))?,
+        };
+        let header = match segment::read_header(&file).map_err(|source| Error::io("read", &path, source))? {
             Ok(header) => header,
             Err(what) => return wrong(what.to_owned()),
         };
         if header.first != self.head.seq + 1 {
             return wrong(format!("the segment's name and header differ: it begins with record {}", header.first));
         }
-        if let Some(at) = &self.at {
-            if header.number != at.number + 1 {
-                return wrong(format!("segment {} follows on segment {}", header.number, at.number));
+        let base = self.base.filter(|base| base.last == self.head.seq).map(|base| base.segments);
+        if let Some(number) = self.at.as_ref().map(|at| at.number).or(base) {
+            if header.number != number + 1 {
+                return wrong(format!("segment {} follows on segment {number}", header.number));
             }
             if header.chain != self.head.hash {
                 let (is, should) = (short(&header.chain), short(&self.head.hash));
-                return wrong(format!("the segment follows on hash {is}…, the one before it ends with {should}…"));
+                return wrong(format!("the segment follows on hash {is}…, what is before it ends with {should}…"));
             }
         }
         self.head = header.head();

@@ -205,8 +205,12 @@ impl Writer {
         let header = segment::Header::after(self.number, self.head, self.epoch);
         let next = (self.wrap)(segment::prepare(&self.place.dir, &header)?);
         let reserved = segment::HEADER + self.options.reserve_bytes;
-        if self.options.reserve_bytes > 0 {
-            next.reserve(reserved)?;
+        if self.options.reserve_bytes > 0
+            && let Err(error) = next.reserve(reserved)
+        {
+            // What it holds is wanted elsewhere.
+            segment::discard(&self.place.dir, &header);
+            return Err(error.into());
         }
         self.close()?;
         segment::publish(&self.place.dir, &header)?;

@@ -27,9 +27,12 @@ impl Dice {
     }
 }
 
-/// The files of a disk, each as it was when it was last synced; none once the power is gone.
-#[derive(Clone, Default)]
-struct Disk(Arc<Mutex<Option<Vec<(File, Vec<u8>)>>>>);
+/// Files, each with what it held when it was last synced.
+type Files = Vec<(File, Vec<u8>)>;
+
+/// The files of a disk; none once the power is gone.
+#[derive(Clone)]
+struct Disk(Arc<Mutex<Option<Files>>>);
 
 fn whole(file: &File) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
@@ -84,7 +87,7 @@ struct OnDisk {
 
 impl OnDisk {
     /// Does it while there is power.
-    fn powered(&self, act: impl FnOnce(&mut Vec<(File, Vec<u8>)>) -> io::Result<()>) -> io::Result<()> {
+    fn powered(&self, act: impl FnOnce(&mut Files) -> io::Result<()>) -> io::Result<()> {
         self.disk.0.lock().as_mut().map_or_else(|| Err(io::Error::other("no power")), act)
     }
 }

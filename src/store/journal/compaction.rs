@@ -1,0 +1,147 @@
+//! Dropping segments that nobody needs any more. A sealed summary takes their place; the chain runs through it.
+//!
+//! A crash leaves the old state or the new one: the summary is whole, synced and vouched for before it takes its name, and
+//! from then on what it stands for is not looked at, whether it is removed yet or not.
+
+use super::error::Error;
+use super::item::Group;
+use super::summary::{self, Header, Summary};
+use super::walk::{Step, Walk};
+use super::{Journal, place, segment};
+use crate::model::clock::Clock;
+use jiff::Timestamp;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// What may be dropped.
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    /// Records up to this one are in the state that is carried, and nobody needs to read them.
+    pub upto: u64,
+    /// How long after its last write a segment is kept.
+    pub age: Duration,
+}
+
+/// What was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped {
+    /// The last record that is gone.
+    pub last: u64,
+    /// Segments that are gone.
+    pub segments: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+/// Segments to be dropped, and the summary that is to stand for them and all that were dropped before.
+struct Plan {
+    header: Header,
+    dropped: Dropped,
+}
+
+impl Journal {
+    /// Drops closed segments that `retention` lets go, and puts a summary in their place. `carried` is the state after record
+    /// `retention.upto`, as events: [`Reader::replay`](super::Reader::replay) gives them first. None when there is nothing to
+    /// drop; `carried` is not asked then.
+    ///
+    /// What is to go is read and checked first: a damaged segment is not dropped. Does its file work where it is awaited, which
+    /// should be a thread of its own; one at a time.
+    pub async fn compact(
+        &self,
+        retention: Retention,
+        carried: impl Iterator<Item = Vec<u8>>,
+    ) -> Result<Option<Dropped>, Error> {
+        let dir = &self.0.dir;
+        let state = retention.upto;
+        self.until(state).await?;
+        let Some(last) = droppable(dir, state, retention.age)? else { return Ok(None) };
+        let plan = plan(&self.0.data, last, state)?;
+        let seal = summary::prepare(dir, &plan.header, carried)?;
+        let last = self.0.queue.push(&Group::of(super::frame::SEAL, &seal))?;
+        self.until(last).await?;
+        summary::publish(dir, &plan.header)?;
+        sweep(dir)?;
+        tracing::info!(last = plan.dropped.last, bytes = plan.dropped.bytes, "old segments of the journal are dropped");
+        Ok(Some(plan.dropped))
+    }
+}
+
+/// The last record of the closed segments that may go; none when none may.
+fn droppable(dir: &Path, upto: u64, age: Duration) -> Result<Option<u64>, Error> {
+    let failed = |source| Error::io("read", dir, source);
+    let segments = segment::list(dir).map_err(failed)?;
+    let mut last = None;
+    for pair in segments.windows(2) {
+        let path = dir.join(segment::name(pair[0]));
+        let written = std::fs::metadata(&path).and_then(|about| about.modified()).map_err(failed)?;
+        // A clock that was set back makes a segment young, and it is kept.
+        let is_old = age.is_zero() || age_of(written).is_some_and(|old| old >= age);
+        if pair[1] - 1 > upto || !is_old {
+            break;
+        }
+        last = Some(pair[1] - 1);
+    }
+    Ok(last)
+}
+
+/// How long ago that was; none for what is to come.
+fn age_of(written: SystemTime) -> Option<Duration> {
+    let written = Timestamp::try_from(written).ok()?;
+    Clock.wall().duration_since(written).try_into().ok()
+}
+
+/// Reads what is to go, up to record `last`.
+fn plan(data: &Path, last: u64, state: u64) -> Result<Plan, Error> {
+    let mut walk = Walk::begin(data)?;
+    let base = walk.base;
+    let mut dropped = Dropped { last, segments: 0, bytes: 0 };
+    let mut before = base.map(|base| (base.first, base.before));
+    let mut end = None;
+    loop {
+        match walk.step()? {
+            Step::Segment(header) if header.first > last => {
+                end = Some((header.number - 1, header.chain));
+                break;
+            }
+            Step::Segment(header) => {
+                before.get_or_insert((header.first, header.chain));
+                dropped.segments += 1;
+                dropped.bytes += segment::HEADER;
+            }
+            Step::Batch(batch) => dropped.bytes += batch.size,
+            Step::End { .. } => break,
+        }
+    }
+    let (Some((first, before)), Some((segments, after))) = (before, end) else {
+        return Err(Error::Damaged(walk.wrong("the segment after those to be dropped is missing")));
+    };
+    let bytes = dropped.bytes + base.map_or(0, |base| base.dropped);
+    Ok(Plan { header: Header { segments, first, last, state, dropped: bytes, before, after }, dropped })
+}
+
+/// Removes what the newest summary stands for, older summaries, and what was never finished.
+pub(super) fn sweep(dir: &Path) -> Result<(), Error> {
+    let failed = |source| Error::io("tidy", dir, source);
+    let mut gone = Vec::new();
+    if let Some(Summary { header, .. }) = Summary::open(dir)? {
+        let stood_for = segment::every(dir).map_err(failed)?.into_iter().filter(|first| *first <= header.last);
+        gone.extend(stood_for.map(segment::name));
+        let older = summary::list(dir).map_err(failed)?.into_iter().filter(|last| *last < header.last);
+        gone.extend(older.map(summary::name));
+    }
+    for name in &gone {
+        std::fs::remove_file(dir.join(name)).map_err(failed)?;
+    }
+    if gone.is_empty() { Ok(()) } else { place::sync_dir(dir).map_err(failed) }
+}
+
+/// Removes what was being written when the process ended; only for who opens the journal.
+pub(super) fn sweep_unfinished(dir: &Path) -> std::io::Result<()> {
+    for item in std::fs::read_dir(dir)? {
+        let path = item?.path();
+        if path.extension().is_some_and(|extension| extension == "new") {
+            std::fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! The sealed summary: what stands in the place of segments that were dropped. Numbers are little-endian.
+//!
+//! ```text
+//!   0  magic     8    "TGSUMMRY"
+//!   8  version   u32  1
+//!  12  hashing   u32  1: SHA-256 without a key
+//!  16  segments  u64  number of the last segment it stands for
+//!  24  first     u64  number of the first record it stands for
+//!  32  last      u64  and of the last one
+//!  40  state     u64  the record after which what it carries is so
+//!  48  dropped   u64  bytes of the segments it stands for
+//!  56  before    32   the chain before the first of them
+//!  88  after     32   hash over the last frame of the last of them
+//! 120  zeros     36
+//! 156  crc       u32  CRC32C of the 156 bytes above
+//! 160  batches        as in a segment, counted from 1: the events that are carried; then one of one seal
+//! ```
+//!
+//! The seal ends the file and counts what is before it. The hash over its batch stands in a record of the journal, written
+//! before the summary takes its name: whoever keeps a head of the journal keeps the summary's too.
+
+use super::chain::{Hash, Head, hash};
+use super::error::{Error, Problem};
+use super::frame::{self, Batch, EVENT, Found, Frame, SEAL, array};
+use super::item::{Group, MAX_EVENT};
+use super::{place, segment};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes before the first batch.
+const HEADER: usize = 160;
+const MAGIC: [u8; 8] = *b"TGSUMMRY";
+const VERSION: u32 = 1;
+const SHA256: u32 = 1;
+/// A batch is closed when it has reached this size.
+const BATCH: usize = 1 << 20;
+
+/// The header of a summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) segments: u64,
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) state: u64,
+    pub(super) dropped: u64,
+    pub(super) before: Hash,
+    pub(super) after: Hash,
+}
+
+impl Header {
+    fn encode(&self) -> [u8; HEADER] {
+        let mut out = [0; HEADER];
+        out[..8].copy_from_slice(&MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&SHA256.to_le_bytes());
+        let numbers = [self.segments, self.first, self.last, self.state, self.dropped];
+        for (place, number) in out[16..56].chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        out[56..88].copy_from_slice(&self.before);
+        out[88..120].copy_from_slice(&self.after);
+        let crc = crc32c::crc32c(&out[..156]);
+        out[156..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8; HEADER]) -> Result<Self, &'static str> {
+        if u32::from_le_bytes(array(bytes, 156)) != crc32c::crc32c(&bytes[..156]) {
+            return Err("the summary's header does not match its checksum");
+        }
+        if bytes[..8] != MAGIC {
+            return Err("this is no summary of a journal");
+        }
+        if (u32::from_le_bytes(array(bytes, 8)), u32::from_le_bytes(array(bytes, 12))) != (VERSION, SHA256) {
+            return Err("the summary is of a version this toolgate does not know; a newer one wrote it");
+        }
+        let number = |at| u64::from_le_bytes(array(bytes, at));
+        let (before, after) = (array(bytes, 56), array(bytes, 88));
+        let (segments, first, last, state, dropped) = (number(16), number(24), number(32), number(40), number(48));
+        Ok(Self { segments, first, last, state, dropped, before, after })
+    }
+}
+
+/// The name of the summary that stands for everything up to record `last`.
+pub(super) fn name(last: u64) -> String {
+    format!("{last:020}.summary")
+}
+
+/// The last records of all summaries in `dir`, in order; the newest counts.
+pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
+    segment::numbered(dir, name, ".summary")
+}
+
+/// A summary, open.
+#[derive(Debug)]
+pub(super) struct Summary {
+    pub(super) header: Header,
+    file: File,
+    path: PathBuf,
+    offset: u64,
+    head: Head,
+}
+
+impl Summary {
+    /// Opens the newest summary in `dir`; none where nothing was ever dropped.
+    pub(super) fn open(dir: &Path) -> Result<Option<Self>, Error> {
+        let listed = list(dir).map_err(|source| Error::io("read", dir, source))?;
+        let Some(last) = listed.last() else { return Ok(None) };
+        let path = dir.join(name(*last));
+        let failed = |source| Error::io("read", &path, source);
+        let file = segment::open(&path, false).map_err(failed)?;
+        let mut raw = [0; HEADER];
+        let got = frame::read_up_to(&file, &mut raw, 0).map_err(failed)?;
+        let damaged = |what: &str| {
+            let segment = name(*last);
+            Error::Damaged(Problem { segment, offset: 0, seq: *last, what: what.to_owned() })
+        };
+        if got < HEADER {
+            return Err(damaged("the summary has no whole header"));
+        }
+        let header = Header::decode(&raw).map_err(damaged)?;
+        if header.last != *last {
+            return Err(damaged("the summary's name and header differ"));
+        }
+        let head = Head { seq: 0, hash: hash(&raw) };
+        Ok(Some(Self { header, file, path, offset: HEADER as u64, head }))
+    }
+
+    fn wrong(&self, what: &str) -> Error {
+        let segment = name(self.header.last);
+        Error::Damaged(Problem { segment, offset: self.offset, seq: self.header.last, what: what.to_owned() })
+    }
+
+    /// The next batch of what it carries; none after the last.
+    pub(super) fn next(&mut self) -> Result<Option<Batch>, Error> {
+        let found = frame::read(&self.file, self.offset, &self.head);
+        let batch = match found.map_err(|source| Error::io("read", &self.path, source))? {
+            Found::Whole(batch) => batch,
+            Found::Bad(what) => return Err(self.wrong(what)),
+            Found::Nothing | Found::Partial => return Err(self.wrong("the summary ends before its seal")),
+        };
+        let carried = self.head.seq;
+        self.offset += batch.size;
+        self.head = batch.head;
+        if batch.payload.first() != Some(&SEAL) {
+            return Ok(Some(batch));
+        }
+        let length = self.file.metadata().map_err(|source| Error::io("read", &self.path, source))?.len();
+        let count = u64::from_le_bytes(array(&batch.payload, frame::RECORD));
+        let sealed = length == self.offset && batch.header.count == 1 && count == carried;
+        if sealed { Ok(None) } else { Err(self.wrong("the summary's seal is not where it should be")) }
+    }
+
+    /// Reads it to its seal; gives the record of the journal that vouches for it.
+    pub(super) fn check(&mut self) -> Result<Vec<u8>, Error> {
+        while self.next()?.is_some() {}
+        Ok(seal(self.header.last, &self.head.hash))
+    }
+}
+
+/// The bytes of the record that vouches for the summary up to `last` whose seal has this `hash`.
+fn seal(last: u64, hash: &Hash) -> Vec<u8> {
+    [&last.to_le_bytes(), hash.as_slice()].concat()
+}
+
+/// Writes a summary that carries `events` into `dir`, durably, under a name that nobody reads yet. Gives the record that is to
+/// vouch for it.
+pub(super) fn prepare(dir: &Path, header: &Header, events: impl Iterator<Item = Vec<u8>>) -> Result<Vec<u8>, Error> {
+    let path = dir.join(name(header.last)).with_extension("new");
+    let failed = |source| Error::io("write", &path, source);
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
+    let mut file = BufWriter::new(file);
+    let raw = header.encode();
+    file.write_all(&raw).map_err(failed)?;
+    let mut writing = Writing { file, head: Head { seq: 0, hash: hash(&raw) }, frame: Frame::new() };
+    for event in events {
+        if event.len() > MAX_EVENT {
+            return Err(Error::TooLarge { bytes: event.len(), limit: MAX_EVENT });
+        }
+        writing.add(EVENT, &event).map_err(failed)?;
+    }
+    writing.flush().map_err(failed)?;
+    let carried = writing.head.seq;
+    writing.add(SEAL, &carried.to_le_bytes()).map_err(failed)?;
+    writing.flush().map_err(failed)?;
+    let file = writing.file.into_inner().map_err(|error| failed(error.into_error()))?;
+    file.sync_all().map_err(failed)?;
+    Ok(seal(header.last, &writing.head.hash))
+}
+
+/// Gives a prepared summary its name.
+pub(super) fn publish(dir: &Path, header: &Header) -> Result<(), Error> {
+    let path = dir.join(name(header.last));
+    let done = std::fs::rename(path.with_extension("new"), &path).and_then(|()| place::sync_dir(dir));
+    done.map_err(|source| Error::io("name", &path, source))
+}
+
+struct Writing {
+    file: BufWriter<File>,
+    head: Head,
+    frame: Frame,
+}
+
+impl Writing {
+    fn add(&mut self, kind: u8, bytes: &[u8]) -> io::Result<()> {
+        let group = Group::of(kind, bytes);
+        self.frame.add(&group.bytes, group.count);
+        if self.frame.payload() >= BATCH { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.frame.count() > 0 {
+            let (sealed, head) = self.frame.seal(self.head, 0, 0);
+            self.file.write_all(sealed)?;
+            self.head = head;
+            self.frame.clear();
+        }
+        Ok(())
+    }
+}
