@@ -24,19 +24,19 @@ pub use armed::{half, reached, segment_bytes};
 
 /// Ends toolgate here, if `TOOLGATE_FAILPOINT=point[:nth]` names this point and it is passed the nth time (from 1).
 #[cfg(not(feature = "failpoints"))]
-#[inline(always)]
+#[inline]
 pub fn reached(_point: &'static str) {}
 
 /// How many of `length` bytes to write now that `written` are: all, or the first half where a point stands between.
 #[cfg(not(feature = "failpoints"))]
-#[inline(always)]
+#[inline]
 pub fn half(_written: usize, length: usize) -> usize {
     length
 }
 
 /// The size of a journal's segment, in bytes; with fail points `TOOLGATE_SEGMENT_BYTES`, so that one is soon full.
 #[cfg(not(feature = "failpoints"))]
-#[inline(always)]
+#[inline]
 pub fn segment_bytes(bytes: u64) -> u64 {
     bytes
 }

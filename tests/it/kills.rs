@@ -16,9 +16,9 @@ const PROGRAM: &str = "toolgate-failpoints";
 /// What is killed has to be what is under test: cargo builds nothing when that is so already.
 fn build() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = std::process::Command::new(cargo);
-    build.args(["build", "--quiet", "--features", "failpoints", "--bin", PROGRAM]);
-    let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+    let mut command = std::process::Command::new(cargo);
+    command.args(["build", "--quiet", "--features", "failpoints", "--bin", PROGRAM]);
+    let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status();
     assert!(built.is_ok_and(|built| built.success()), "{PROGRAM} cannot be built");
 }
 

@@ -1,6 +1,8 @@
 //! `toolgate-faults [--kills N] [--seed S] [--programs DIR]`: kills toolgate N times at random moments under load, and
 //! checks I1 to I9. Exit code 1 when one is violated.
 
+#![expect(clippy::disallowed_methods, reason = "it has no clock but this")]
+
 use anyhow::{Context as _, bail};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;

@@ -38,7 +38,8 @@ pub fn rows(data: &Path) -> anyhow::Result<Vec<Row>> {
         let record = record?;
         // Whatever else stands in a record stands behind the first line.
         let head = record.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let head: Value = serde_json::from_slice(head).with_context(|| format!("record {}", record.seq))?;
+        let head: Value =
+            serde_json::from_str(std::str::from_utf8(head)?).with_context(|| format!("record {}", record.seq))?;
         rows.extend(read(record.seq, &head));
     }
     Ok(rows)

@@ -43,18 +43,17 @@ pub fn steps(trace: &str) -> Vec<Step> {
     for (line, text) in trace.lines().enumerate() {
         let Some((pid, rest)) = text.split_once(' ') else { continue };
         let rest = rest.trim_start();
-        let (begin, whole) = if let Some(start) = rest.strip_suffix("<unfinished ...>") {
+        let (first, whole) = if let Some(start) = rest.strip_suffix("<unfinished ...>") {
             begun.insert(pid, (line, start.to_owned()));
             continue;
         } else if let Some(resumed) = rest.strip_prefix("<... ") {
-            let Some((begin, start)) = begun.remove(pid) else { continue };
-            let end = resumed.split_once("resumed>").map_or("", |(_, end)| end);
-            (begin, start + end)
+            let Some((first, start)) = begun.remove(pid) else { continue };
+            (first, start + resumed.split_once("resumed>").map_or("", |(_, end)| end))
         } else {
             (line, rest.to_owned())
         };
         if let Some((call, arguments)) = whole.split_once('(') {
-            steps.push(Step { call: call.to_owned(), arguments: arguments.to_owned(), begin, end: line });
+            steps.push(Step { call: call.to_owned(), arguments: arguments.to_owned(), begin: first, end: line });
         }
     }
     steps
@@ -72,7 +71,8 @@ pub fn disorder(steps: &[Step], data: &str, word: &str, answer: &str) -> Vec<Str
     if !synced_between(steps, data, word, (0, sent.begin)) {
         wrong.push(format!("{word} was sent on line {} before its intent was on the disk", sent.begin + 1));
     }
-    if !synced_between(steps, data, word, (sent.end, told.begin)) {
+    // What is answered stands in the outcome, and not in what else the ledger says of the call.
+    if !synced_between(steps, data, answer, (sent.end, told.begin)) {
         wrong.push(format!("{word} was answered on line {} before its outcome was on the disk", told.begin + 1));
     }
     wrong
@@ -81,9 +81,8 @@ pub fn disorder(steps: &[Step], data: &str, word: &str, answer: &str) -> Vec<Str
 /// Whether something of the call was written between these lines, and then synced before the last of them.
 fn synced_between(steps: &[Step], data: &str, word: &str, (from, to): (usize, usize)) -> bool {
     let within = |step: &&Step| step.begin >= from && step.end < to;
-    let written =
-        steps.iter().filter(within).filter(|step| step.writes(data) && step.arguments.contains(word)).next_back();
-    let Some(written) = written else { return false };
+    let written = |step: &&Step| within(step) && step.writes(data) && step.arguments.contains(word);
+    let Some(written) = steps.iter().rfind(written) else { return false };
     // A sync that began before the write was done says nothing of it.
     steps.iter().filter(within).any(|step| step.syncs(data) && step.begin > written.end)
 }
@@ -118,7 +117,7 @@ mod tests {
         let lines: Vec<&str> = GOOD.lines().collect();
         let without = |left_out: &[usize]| {
             let kept = lines.iter().enumerate().filter(|(line, _)| !left_out.contains(line));
-            kept.map(|(_, text)| format!("{text}\n")).collect::<String>()
+            kept.map(|(_, text)| *text).collect::<Vec<_>>().join("\n")
         };
         assert!(wrong(&without(&[1]))[0].contains("intent"), "no intent");
         assert!(wrong(&without(&[2, 4]))[0].contains("intent"), "no sync of the intent");

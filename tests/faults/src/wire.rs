@@ -47,10 +47,10 @@ pub async fn exchange(address: SocketAddr, message: &Value, within: Duration) ->
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         stream.write_all((head + &body).as_bytes()).await?;
-        answer(BufReader::new(stream), &message["id"]).await
+        hear(BufReader::new(stream), &message["id"]).await
     };
     match tokio::time::timeout(within, asking).await {
-        Ok(Ok(heard)) => heard,
+        Ok(Ok(whole)) => whole,
         Ok(Err(error)) => Heard::Broken(error.to_string()),
         Err(_) => Heard::Broken(format!("no answer within {within:?}")),
     }
@@ -65,7 +65,7 @@ pub async fn status(address: SocketAddr, path: &str) -> Option<u16> {
     line.split(' ').nth(1)?.parse().ok()
 }
 
-async fn answer(mut stream: BufReader<TcpStream>, id: &Value) -> std::io::Result<Heard> {
+async fn hear(mut stream: BufReader<TcpStream>, id: &Value) -> std::io::Result<Heard> {
     let first = line(&mut stream).await?;
     let status = first.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(|| torn("no status"))?;
     let (mut length, mut chunked, mut events) = (0, false, false);

@@ -20,7 +20,7 @@ pub fn around(router: Router) -> Router {
 async fn faulty(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let Ok(bytes) = to_bytes(body, LONGEST).await else { return bare(400) };
-    let message: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let message: Value = serde_json::from_str(&String::from_utf8_lossy(&bytes)).unwrap_or_default();
     let fault = match message["method"].as_str() {
         Some("tools/call") => Orders::of(&message["params"]["arguments"]).fault,
         _ => Fault::None,
