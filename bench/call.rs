@@ -17,9 +17,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
 use toolgate::config;
 use toolgate::gate::call::Call;
-use toolgate::gate::record::{hash, params_hash, record};
+use toolgate::gate::record::{hash, intent, params_hash};
 use toolgate::gate::toolbox::{Tool, Toolbox};
 use toolgate::gate::trail::Trail;
+use toolgate::gate::effects::Effects;
 use toolgate::gate::{Gate, IN_FLIGHT, list::Listings};
 use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
 use toolgate::mcp::message::Message;
@@ -32,6 +33,7 @@ use toolgate::model::ids::{ActionId, ServerName, ToolName};
 use toolgate::policy::live::Live;
 use toolgate::schema::validate::Schema;
 use toolgate::store::journal::{Journal, Options};
+use toolgate::store::memory::Memory;
 use toolgate::telemetry::metrics::Metrics;
 use toolgate::upstream::http::connections;
 use toolgate::upstream::leftovers::Leftovers;
@@ -131,6 +133,7 @@ impl Stand {
             policy,
             tools: Arc::new(Toolbox::of(vec![tool.clone()])),
             journal: Arc::new(Journal::open(directory.path(), options).unwrap()),
+            effects: Effects { store: Arc::new(Memory::new(Clock)), lanes: Arc::default() },
             metrics: Arc::new(Metrics::new()),
             clock: Clock,
             listings: Listings::default(),
@@ -151,6 +154,8 @@ impl Stand {
             trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
             session: None,
             revision: "2026-07-28",
+            key_argument: None,
+            key_taken: false,
             arrived: Clock.steady(),
             said: Said::default(),
         };
@@ -276,11 +281,11 @@ fn ledger(criterion: &mut Criterion<ThreadTime>) {
     let message = Message::parse(&Text::read(call(), &FROM_AGENT).unwrap()).unwrap();
     let call = stand.call(message, mpsc::channel(1).0);
     let trail = Trail::new(stand.gate.metrics.clone(), Clock, Clock.steady());
-    let ending = Ok(Message::parse(&Text::read(result(26), &FROM_SERVER).unwrap()).unwrap());
     group.bench_function("record", |bencher| {
         bencher.iter(|| {
             stand.rest();
-            record(&stand.gate, &policy, &call, (Some(&stand.tool), &trail), &ending);
+            let entry = intent(&stand.gate, (&policy, &call, Some(&stand.tool)), &trail);
+            let _ = stand.gate.journal.record(entry);
         });
     });
 }

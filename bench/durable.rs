@@ -201,7 +201,7 @@ async fn store(data: &Path, callers: u64, time: Duration) -> Measured {
                 key,
                 fingerprint: key,
                 action,
-                round: false,
+                round: None,
                 ttl: 3_600_000,
                 keep: 0,
                 task: session,

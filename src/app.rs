@@ -4,10 +4,13 @@ use crate::admin;
 use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
 use crate::config::{Config, Transport as Configured};
 use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
+use crate::gate::effects::Effects;
 use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox};
 use crate::model::clock::Clock;
 use crate::policy::live::Live;
 use crate::relay::Relay;
+use crate::store::claims::Store;
+use crate::store::embedded::Embedded;
 use crate::store::journal::{self, Journal};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
@@ -56,12 +59,15 @@ impl App {
         let metrics = Arc::new(Metrics::new());
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let tools = Arc::new(Toolbox::default());
+        let store = Embedded::open(data, (*journal).clone(), Clock::default()).context("the store cannot be opened")?;
+        let store: Arc<dyn Store> = Arc::new(store);
         let gate = Arc::new(Gate {
             policy: policy.clone(),
             tools: tools.clone(),
             journal: journal.clone(),
+            effects: Effects { store, lanes: Arc::default() },
             metrics: metrics.clone(),
-            clock: Clock,
+            clock: Clock::default(),
             listings: Listings::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });

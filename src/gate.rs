@@ -1,20 +1,27 @@
 //! Floor 4: the gate. [`call`] is the pipeline, [`list`] what a caller may see; both ask the same guards.
 
+mod bill;
 pub mod call;
-pub mod dispatch;
+mod deliver;
+mod dispatch;
+pub mod effects;
+mod late;
 pub mod list;
 pub mod placing;
+mod proof;
 pub mod record;
-pub mod taken;
+mod taken;
 pub mod toolbox;
 pub mod trail;
 
 use crate::model::clock::Clock;
+use crate::model::refusal::Refusal;
 use crate::policy::live::Live;
 use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
+use effects::Effects;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolbox::Toolbox;
 
 /// Calls in flight at most (SECURITY §8).
@@ -28,6 +35,8 @@ pub struct Gate {
     pub tools: Arc<Toolbox>,
     /// Where every judged call is recorded.
     pub journal: Arc<Journal>,
+    /// Claims, budgets and fences.
+    pub effects: Effects,
     /// What operators count.
     pub metrics: Arc<Metrics>,
     /// The time.
@@ -36,4 +45,11 @@ pub struct Gate {
     pub listings: list::Listings,
     /// Room for calls.
     pub slots: Arc<Semaphore>,
+}
+
+impl Gate {
+    /// Room for one more call in flight.
+    fn slot(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        self.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)
+    }
 }

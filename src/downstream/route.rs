@@ -164,6 +164,8 @@ impl Door {
             trace_id: trace.trace_id(),
             session: arrived.session,
             revision: arrived.revision.as_str(),
+            key_argument: None,
+            key_taken: false,
             arrived: self.clock.steady(),
             said,
         };

@@ -1,7 +1,9 @@
 //! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen.
 
 use super::Gate;
-use super::dispatch::{Way, dispatch};
+use super::deliver::{Delivery, deliver};
+use super::dispatch::{Cleared, FENCE};
+use super::effects::{Beginning, Stand};
 use super::record;
 use super::taken::Taken;
 use super::toolbox::Tool;
@@ -10,7 +12,9 @@ use crate::failpoint;
 use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
+use crate::guards::idempotency::{Asked, Given};
 use crate::mcp::answer::{Decision, refused, with_decision};
+use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::call::ToolCall;
@@ -18,9 +22,12 @@ use crate::model::caller::Caller;
 use crate::model::refusal::Refusal;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::Policy;
+use crate::store::state::digest::Digest;
 use crate::telemetry::metrics::Outcome;
 use crate::upstream::links::{Links, Waiting};
 use futures_util::FutureExt as _;
+use serde_json::Value;
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -42,24 +49,74 @@ pub struct Call {
     pub waiting: Waiting,
 }
 
+impl Call {
+    /// What it answers a server that asked in an earlier round, as SHA-256 (2026-07-28).
+    pub(super) fn round(&self) -> Option<Digest> {
+        let params = self.message.body.as_ref()?;
+        let parts = ["inputResponses", "requestState"].map(|field| params.get(field));
+        let [None, None] = &parts else {
+            let parts = parts.each_ref().map(|part| part.as_ref().map_or(&[][..], Text::as_bytes));
+            return Some(Digest::of_parts("round", &parts));
+        };
+        None
+    }
+
+    /// The fencing token that the agent says it holds (004-26).
+    pub(super) fn fence(&self) -> Option<u64> {
+        self.message.meta(FENCE)?.get("token")?.value().as_u64()
+    }
+
+    /// The call as the key is made of it.
+    fn asked<'a>(&'a self, tool: &'a Tool) -> Asked<'a> {
+        let (judged, server) = (&self.judged, &tool.server.settings.name);
+        let (meta, header) = (judged.said.key.as_ref(), judged.said.key_header.as_deref());
+        let given = Given { meta, argument: judged.key_argument.as_ref(), header };
+        Asked { caller: &self.caller, server, tool: &tool.definition.name, arguments: &judged.arguments, given }
+    }
+
+    /// Takes the idempotency key off the arguments where it is ours: no guard and no tool server sees it.
+    fn without_key(mut self, policy: &Policy, tool: &Tool) -> Self {
+        let admitted = policy.allowlist.admit(&self.caller, &tool.name);
+        let Some(rule) = admitted.ok().and_then(|admitted| admitted.rules().idempotency.as_ref()) else { return self };
+        let (rest, key) = rule.split(&tool.schema, &self.judged.arguments);
+        let (rest, key) = (owned(rest), key.map(Cow::into_owned));
+        self.judged.key_argument = key;
+        if let Some(rest) = rest {
+            (self.judged.arguments, self.judged.key_taken) = (rest, true);
+        }
+        self
+    }
+}
+
 impl Gate {
     /// Runs a call to its end, even when the agent hangs up: what was begun is settled and recorded.
     pub async fn call_tool(self: Arc<Self>, call: Call) {
         let policy = self.policy.current();
         let tool = self.tools.current().find(&call.judged.tool).cloned();
+        let call = Arc::new(match &tool {
+            Some(tool) => call.without_key(&policy, tool),
+            None => call,
+        });
         let mut trail = Trail::new(self.metrics.clone(), self.clock, call.judged.arrived);
         let mut taken = Taken::default();
-        let running = guarded(&policy, &self, &call, tool.as_deref(), (&mut trail, &mut taken));
+        let running = guarded(&policy, &self, &call, tool.as_ref(), (&mut trail, &mut taken));
         let ended = AssertUnwindSafe(running).catch_unwind().await;
         let ending = ended.unwrap_or_else(|_| Err(taken.after_panic()));
-        taken.settle();
-        let outcome = record::record(&self, &policy, &call, (tool.as_deref(), &trail), &ending);
+        let judged = (&*policy, &*call, tool.as_deref());
+        let (outcome, ending) = record::settle(&self, judged, (&mut trail, taken), ending).await;
         // A modern agent that cancelled wants to hear no more of the call (PROTOCOL §1.7).
         if call.era == Era::Legacy || !matches!(ending, Err(Refusal::Cancelled)) {
-            let answer = answer(&call, &ending, (outcome, trail.stage));
+            let answer = answer(&call, &ending, (outcome, &trail));
             failpoint::reached("reply-to-agent");
             let _ = call.outlet.send(Outgoing::Last(answer)).await;
         }
+    }
+}
+
+fn owned(value: Cow<'_, Value>) -> Option<Value> {
+    match value {
+        Cow::Owned(value) => Some(value),
+        Cow::Borrowed(_) => None,
     }
 }
 
@@ -67,33 +124,60 @@ impl Gate {
 async fn guarded(
     policy: &Policy,
     gate: &Gate,
-    call: &Call,
-    tool: Option<&Tool>,
+    call: &Arc<Call>,
+    tool: Option<&Arc<Tool>>,
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
+    let effects = &gate.effects;
     let tool = trail.check(Stage::Visible, tool.ok_or(Refusal::ToolNotAllowlisted))?;
     let admitted = trail
         .check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
+    let rules = admitted.rules();
     let ruled = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
         (Ok(ruled), _) => ruled,
         (Err(refusal), Some(observed)) => trail.overrule(refusal, observed),
         (Err(refusal), None) => return Err(refusal),
     };
-    let side_effect = admitted.rules().side_effect;
     failpoint::reached("after-policy");
-
-    // Steps 6 to 11 stand here when they exist: rewrite, repetition, idempotency, budget, approval, fence.
-    // Step 12 is not durable yet: a side effect asks only that its entry can still be written. Step 13 follows it.
-
-    if side_effect && policy.mode == Mode::Enforce && !gate.journal.is_writing() {
-        return Err(Refusal::StoreUnavailable);
+    // Step 6 stands here when it exists: rewrite. Nothing below is done where nothing is enforced.
+    if policy.mode == Mode::Observe {
+        taken.slot = Some(gate.slot()?);
+        return deliver(effects, Delivery { call, tool, rules, cleared: Cleared::Observed(ruled) }, (trail, taken))
+            .await;
     }
-    taken.slot = Some(gate.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)?);
-    // What a contract says changes something is finished even when the agent hangs up (SEMANTICS §4).
-    let detached = side_effect && !admitted.rules().actions.is_empty();
-    let way = Way { detached, timeout: admitted.rules().budget.timeout(), ..Way::default() };
-    let reply = dispatch(call, tool, way, ruled).await;
-    trail.answered(side_effect, reply)
+    let bill = effects.bill(policy, call, rules, trail).await?;
+    let allowed =
+        trail.check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &ruled))?;
+    trail.warning = allowed.warning;
+    let Some(idempotency) = &rules.idempotency else {
+        trail.remaining = trail.check(Stage::Budget, effects.afford(&bill).await)?;
+        taken.reserved = trail.check(Stage::Budget, effects.reserve(&bill).await)?;
+        taken.slot = Some(gate.slot()?);
+        let cleared = Cleared::Read(allowed.watched);
+        return deliver(effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await;
+    };
+    let asked = call.asked(tool);
+    let keyed = trail.check(Stage::Idempotency, idempotency.key(&asked, &allowed.watched))?;
+    let claimed = loop {
+        match trail.check(Stage::Idempotency, effects.stand(call, &keyed).await)? {
+            Stand::Again(answer) => return Ok(trail.again(answer)),
+            Stand::Open => {}
+        }
+        trail.remaining = trail.check(Stage::Budget, effects.afford(&bill).await)?;
+        // Step 10 stands here when it exists: approval.
+        let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
+        taken.slot = Some(gate.slot()?);
+        let entry = record::intent(gate, (policy, call, Some(tool)), trail);
+        match trail
+            .check(Stage::Intent, effects.begin(call, Beginning { keyed: &keyed, bill: &bill, lease, entry }).await)?
+        {
+            Some(claimed) => break claimed,
+            None => trail.back(Stage::Idempotency),
+        }
+    };
+    // Step 13 stands here when it exists: secrets.
+    let cleared = taken.hold(claimed, idempotency, &keyed);
+    deliver(effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }
 
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
@@ -106,23 +190,23 @@ fn judged(admitted: &Admitted<'_>, call: &Call, tool: &Tool, trail: &mut Trail) 
 }
 
 /// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.
-fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, stage): (Outcome, Stage)) -> Message {
+fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, trail): (Outcome, &Trail)) -> Message {
     let refusal = ending.as_ref().err();
     let decision = Decision {
         action: call.judged.action,
         outcome: outcome.word(),
         refusal,
-        stage: stage.as_str(),
-        replayed: false,
-        budget_remaining: None,
-        warning: None,
+        stage: trail.stage.as_str(),
+        replayed: trail.replayed,
+        budget_remaining: trail.remaining.as_ref(),
+        warning: trail.warning,
     };
     let answer = match ending {
         Ok(reply) if reply.is_error => reply.clone(),
         Ok(reply) => {
             Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() }
         }
-        Err(refusal) => refused(None, call.era, &decision, refusal),
+        Err(refusal) => refused(None, call.era, &decision, (refusal, trail.unrecorded.as_ref())),
     };
     Message { id: call.message.id.clone(), ..answer }
 }

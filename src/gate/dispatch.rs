@@ -1,76 +1,156 @@
 //! Step 14: sends a judged call upstream and carries back what arrives, up to its answer.
 
 use super::call::Call;
+use super::effects::Claimed;
+use super::late::{Exchange, LATEST};
 use super::placing::Placed;
 use super::toolbox::Tool;
 use super::trail::Broken;
 use crate::failpoint;
-use crate::guards::evidence::Ruled;
-use crate::mcp::headers::arguments_of;
+use crate::guards::ToolRules;
+use crate::guards::evidence::{Ruled, Watched};
+use crate::guards::idempotency::{self, Keyed, Placement};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
-use crate::model::reply::Sent;
+use crate::model::reply::{Fault, Sent};
 use crate::upstream::pump::{Outbound, Passage, Passed};
+use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Our own keys never travel upstream unless toolgate itself put them there.
 const OURS: &str = "dev.toolgate/";
+/// What tool servers that cooperate check (SEMANTICS §5).
+pub(super) const FENCE: &str = "dev.toolgate/fence";
 
-/// How a call is sent.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Way<'a> {
-    /// It is finished even when the agent goes away.
-    pub detached: bool,
-    /// How long the contract lets it take; never longer than the server's own time (003-62).
-    pub timeout: Option<Duration>,
-    /// What of it travels otherwise than the agent wrote it.
-    pub placed: Placed<'a>,
+/// The proof that a call may be sent: every guard before has passed it, and what changes something has its claim.
+pub(super) enum Cleared<'a> {
+    /// Nothing is enforced.
+    Observed(Ruled),
+    /// It needs no claim.
+    Read(Watched),
+    /// It is claimed.
+    Claimed(Stamp<'a>),
 }
 
-/// Sends the call once. `_ruled` is the proof that every guard before has passed it.
-pub async fn dispatch(call: &Call, tool: &Tool, way: Way<'_>, _ruled: Ruled) -> Result<Message, Broken> {
-    let settings = &tool.server.settings;
+/// What a claimed call carries upstream: its session, its token, and the key that its tool server knows it by.
+pub(super) struct Stamp<'a> {
+    fence: Text,
+    key: Option<(&'a Placement, String)>,
+    /// For how long after its first sending the server tells a second one by that key.
+    window: Duration,
+}
+
+impl<'a> Stamp<'a> {
+    /// The stamp of `claimed`.
+    pub(super) fn of(claimed: &Claimed, rule: &'a idempotency::Rule, keyed: &Keyed) -> Self {
+        let Claimed { session, fence, action, .. } = claimed;
+        let fence = json!({ "session": session.to_string(), "token": fence, "action": action });
+        let upstream = rule.upstream();
+        let key = upstream.map(|upstream| (&upstream.place, keyed.upstream_key(*action)));
+        Self { fence: Text::of(&fence), key, window: upstream.map_or(Duration::ZERO, |upstream| upstream.trusted) }
+    }
+}
+
+impl Cleared<'_> {
+    /// For how long the server tells a second sending of the call from a second call.
+    pub(super) fn window(&self) -> Duration {
+        match self {
+            Self::Claimed(stamp) => stamp.window,
+            Self::Observed(_) | Self::Read(_) => Duration::ZERO,
+        }
+    }
+}
+
+/// How long a call may take, and whether it goes on when its agent leaves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) deadline: Duration,
+    pub(super) detached: bool,
+}
+
+/// What goes upstream, built before anything is sent.
+pub(super) struct Parcel {
+    message: Message,
+    headers: Vec<(String, String)>,
+}
+
+/// The call as it will travel.
+pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>) -> Parcel {
     // Until eras are bridged, the agent's is the server's.
-    let message = outbound(call, tool, &way.placed);
-    let mut params = match call.era {
-        Era::Modern => header_params(&message, tool),
+    let stamp = match cleared {
+        Cleared::Claimed(stamp) => Some(stamp),
+        Cleared::Observed(_) | Cleared::Read(_) => None,
+    };
+    let key = stamp.and_then(|stamp| stamp.key.as_ref()).map(|(place, key)| (*place, key.as_str()));
+    let placed = Placed { strip: call.judged.key_taken, key };
+    let mut params = outbound(call, tool, &placed);
+    if let Some(Stamp { fence, .. }) = stamp {
+        let mut meta = params.get("_meta").and_then(Text::object).unwrap_or_default();
+        meta.set(FENCE, fence.clone());
+        params.set("_meta", meta.text());
+    }
+    let mut headers = match call.era {
+        Era::Modern => header_params(params.get("arguments"), tool),
         Era::Legacy => Vec::new(),
     };
-    params.extend(way.placed.header());
-    let passage =
-        Passage { outlet: &call.outlet, links: &call.links, waiting: &call.waiting, stop_when_gone: !way.detached };
-    let server = &settings.name;
-    let timeout = way.timeout.map_or(settings.timeout, |timeout| timeout.min(settings.timeout));
-    failpoint::reached("before-send");
-    match passage.exchange(Outbound { server, message, params, timeout: Some(timeout) }).await {
-        Ok(Passed::Answer(answer)) => {
-            if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {
-                call.links.tasks.note(&call.caller.agent, server, result);
-            }
-            Ok(answer)
-        }
-        Ok(Passed::Gone) => Err(Broken::Cancelled),
-        Err(fault) => {
-            if fault.sent == Sent::Nothing {
-                tool.server.suspect();
-            }
-            Err(Broken::Fault(fault))
-        }
-    }
+    headers.extend(placed.header());
+    Parcel { message: Message::request(0, "tools/call", Some(params.text())), headers }
 }
 
-fn header_params(message: &Message, tool: &Tool) -> Vec<(String, String)> {
-    if tool.definition.header_params.is_empty() {
-        return Vec::new();
-    }
-    let arguments = arguments_of(message.body.as_ref());
-    let params = tool.definition.header_params.iter();
+/// Sends the call once; the future ends with its answer. One that is `detached` is listened for long after its deadline,
+/// which is for whoever waits to keep.
+pub(super) fn dispatch(call: Arc<Call>, tool: Arc<Tool>, parcel: Parcel, terms: Terms) -> Exchange {
+    Box::pin(async move {
+        let server = &tool.server.settings.name;
+        let passage = Passage {
+            outlet: &call.outlet,
+            links: &call.links,
+            waiting: &call.waiting,
+            stop_when_gone: !terms.detached,
+        };
+        let timeout = Some(if terms.detached { terms.deadline + LATEST } else { terms.deadline });
+        let outbound = Outbound { server, message: parcel.message, params: parcel.headers, timeout };
+        failpoint::reached("before-send");
+        match passage.exchange(outbound).await {
+            Ok(Passed::Answer(answer)) => {
+                if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {
+                    call.links.tasks.note(&call.caller.agent, server, result);
+                }
+                Ok(answer)
+            }
+            Ok(Passed::Gone) => Err(Broken::Cancelled),
+            Err(fault) => {
+                if fault.sent == Sent::Nothing {
+                    tool.server.suspect();
+                }
+                Err(Broken::Fault(fault))
+            }
+        }
+    })
+}
+
+/// The fault of a call whose deadline has passed.
+pub(super) fn too_late(deadline: Duration) -> Broken {
+    Broken::Fault(Fault::after_sending(format!("no answer within {deadline:?}")))
+}
+
+/// How long the call may take: the contract's `timeout_ms`, else the server's.
+pub(super) fn terms(tool: &Tool, rules: &ToolRules) -> Terms {
+    let deadline = rules.budget.timeout().unwrap_or(Duration::MAX).min(tool.server.settings.timeout);
+    // What a contract says changes something is finished even when the agent hangs up (SEMANTICS §4).
+    Terms { deadline, detached: rules.side_effect && !rules.actions.is_empty() }
+}
+
+fn header_params(arguments: Option<&Text>, tool: &Tool) -> Vec<(String, String)> {
+    let (Some(arguments), false) = (arguments, tool.definition.header_params.is_empty()) else { return Vec::new() };
+    let (arguments, params) = (arguments.value(), tool.definition.header_params.iter());
     params.filter_map(|param| Some((param.header.clone(), param.value(&arguments)?))).collect()
 }
 
-/// The call as it travels: a closed list of fields, each as the agent wrote it and the guards read it.
-fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Message {
+/// The call's parameters: a closed list of fields, each as the agent wrote it and the guards read it.
+fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
     let sent = call.message.body.as_ref().and_then(Text::object).unwrap_or_default();
     let mut params = Object::new();
     params.set("name", Text::string(&tool.definition.name));
@@ -87,7 +167,7 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Message {
     if let Some(meta) = placed.meta(sent.get("_meta").map(without_ours).as_ref()) {
         params.set("_meta", meta);
     }
-    Message::request(0, "tools/call", Some(params.text()))
+    params
 }
 
 fn without_ours(meta: &Text) -> Text {

@@ -2,19 +2,23 @@
 
 use super::Gate;
 use super::call::Call;
+use super::taken::{Ended, Taken};
 use super::toolbox::Tool;
 use super::trail::Trail;
 use crate::guards::allowlist::Admitted;
 use crate::mcp::canonical;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::model::call::ToolCall;
 use crate::model::entry::Entry;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
+use crate::store::state::budget::Seen;
+use crate::store::state::digest::Digest;
 use crate::telemetry::metrics::{CallLabels, Outcome};
 use crate::telemetry::traces::failed;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
 /// What became of a call that ended like this.
@@ -38,12 +42,49 @@ pub fn hash(bytes: &[u8]) -> String {
     })
 }
 
-/// Counts the call, appends its entry, and says what became of it.
-pub fn record(
+/// A call, what it is judged by, and the tool it names.
+pub type Judged<'a> = (&'a Policy, &'a Call, Option<&'a Tool>);
+
+/// Settles what the call holds, with its entry; then counts it. An outcome that could not be made durable is not given as
+/// one: the agent reads that the tool has run and that nobody else will know.
+pub(super) async fn settle(
     gate: &Gate,
-    policy: &Policy,
-    call: &Call,
-    (tool, trail): (Option<&Tool>, &Trail),
+    judged: Judged<'_>,
+    (trail, taken): (&mut Trail, Taken),
+    ending: Result<Message, Refusal>,
+) -> (Outcome, Result<Message, Refusal>) {
+    let (policy, call, tool) = judged;
+    let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
+    let entry = entry(gate, (policy, call, tool), (trail, latency), Some(&ending));
+    let ended = Ended { failed: has_failed(&entry), seen: seen(&entry) };
+    let claimed = taken.claim.is_some();
+    let settled = taken.settle(&gate.effects, entry, ending.as_ref().ok(), ended).await;
+    if claimed {
+        trail.settled(settled.is_ok());
+    }
+    let ending = match settled {
+        Ok(entry) => {
+            if let Some(entry) = entry
+                && gate.journal.record(entry).is_err()
+            {
+                gate.metrics.ledger_dropped(1);
+            }
+            ending
+        }
+        Err(error) => {
+            tracing::error!(action = %call.judged.action, %error, "the outcome of a call cannot be recorded");
+            trail.unrecorded = ending.ok();
+            Err(if trail.unrecorded.is_some() { Refusal::ExecutedButNotRecorded } else { Refusal::OutcomeUnknown })
+        }
+    };
+    (count(gate, (call, tool), trail, &ending), ending)
+}
+
+/// Counts the call, and says what became of it.
+fn count(
+    gate: &Gate,
+    (call, tool): (&Call, Option<&Tool>),
+    trail: &Trail,
     ending: &Result<Message, Refusal>,
 ) -> Outcome {
     let outcome = outcome_of(ending, trail);
@@ -64,10 +105,34 @@ pub fn record(
         gate.metrics.sent();
         gate.metrics.upstream(server, trail.upstream);
     }
-    if gate.journal.record(entry(gate, policy, call, (tool, trail, latency), ending)).is_err() {
-        gate.metrics.ledger_dropped(1);
-    }
     outcome
+}
+
+/// The entry of a call that is about to be sent.
+pub fn intent(gate: &Gate, judged: Judged<'_>, trail: &Trail) -> Entry {
+    let latency = gate.clock.steady().saturating_sub(judged.1.judged.arrived);
+    entry(gate, judged, (trail, latency), None)
+}
+
+/// Does the call count as a failure of its task (003-92)? A refusal does not: nothing was tried.
+fn has_failed(entry: &Entry) -> bool {
+    matches!(entry.outcome.as_str(), "failed" | "unknown") || entry.is_error == Some(true)
+}
+
+/// Tool and arguments, as the loop detector knows them.
+pub(super) fn seen_call(tool: &str, params_hash: &str) -> u64 {
+    Digest::of_parts("seen", &[tool.as_bytes(), params_hash.as_bytes()]).short()
+}
+
+/// The call as the loop detector remembers it.
+fn seen(entry: &Entry) -> Seen {
+    let refused = entry.aborted_reason.as_deref();
+    let outcome = refused.or(entry.result_hash.as_deref()).unwrap_or_default();
+    Seen {
+        call: seen_call(&entry.tool, &entry.params_hash),
+        outcome: Digest::of(outcome.as_bytes()).short(),
+        refused: refused.is_some(),
+    }
 }
 
 /// What went wrong stands on the call's span too.
@@ -88,18 +153,19 @@ fn is_tool_error(result: &Text) -> bool {
     result.get("isError").is_some_and(|flag| flag.is_true())
 }
 
+/// What the ledger keeps; without an `ending`, of a call that is about to be sent.
 fn entry(
     gate: &Gate,
-    policy: &Policy,
-    call: &Call,
-    (tool, trail, latency): (Option<&Tool>, &Trail, Duration),
-    ending: &Result<Message, Refusal>,
+    (policy, call, tool): Judged<'_>,
+    (trail, latency): (&Trail, Duration),
+    ending: Option<&Result<Message, Refusal>>,
 ) -> Entry {
     let judged = &call.judged;
     let admitted = policy.allowlist.admit(&call.caller, &judged.tool).ok();
     let rules = admitted.as_ref().map(Admitted::rules);
-    let answered = ending.as_ref().ok().and_then(|reply| reply.body.as_ref());
-    let refusal = ending.as_ref().err();
+    let reply = ending.and_then(|ending| ending.as_ref().ok());
+    let answered = reply.and_then(|reply| reply.body.as_ref());
+    let refusal = ending.and_then(|ending| ending.as_ref().err());
     Entry {
         time: gate.clock.wall().to_string(),
         action_id: judged.action.to_string(),
@@ -108,7 +174,7 @@ fn entry(
         user_id: call.caller.agent.to_string(),
         tenant_id: call.caller.tenant.as_ref().map(ToString::to_string),
         roles: call.caller.roles.clone(),
-        session: judged.session.clone(),
+        session: session(judged),
         revision: judged.revision.to_owned(),
         tool: judged.tool.to_string(),
         schema_hash: tool.map(|tool| tool.hash.clone()),
@@ -116,24 +182,35 @@ fn entry(
         actions: rules.map(|rules| rules.actions.clone()).unwrap_or_default(),
         audit: rules.map(|rules| audited(&rules.audit, &judged.arguments)).unwrap_or_default(),
         state: if rules.is_some_and(|rules| !rules.side_effect) { "collect" } else { "execute" }.to_owned(),
-        event: if ending.is_ok() { "exit" } else { "fail" }.to_owned(),
-        outcome: outcome_of(ending, trail).word().to_owned(),
+        event: match ending {
+            None => "enter",
+            Some(Ok(_)) => "exit",
+            Some(Err(_)) => "fail",
+        }
+        .to_owned(),
+        outcome: ending.map_or("dispatching", |ending| outcome_of(ending, trail).word()).to_owned(),
         aborted_reason: refusal.map(|refusal| refusal.code().to_owned()),
         stage: trail.stage.as_str().to_owned(),
         decided_by: refusal.and_then(|refusal| decided_by(policy, call, refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
-        is_error: answered.map(|result| {
-            result.get("isError").is_some_and(|flag| flag.is_true())
-                || ending.as_ref().is_ok_and(|reply| reply.is_error)
-        }),
+        is_error: answered.map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
         result_bytes: answered.map(|result| result.as_bytes().len() as u64),
         result_hash: answered.map(|result| hash(result.as_bytes())),
         latency_ms: milliseconds(latency),
         gate_ms: milliseconds(trail.judging),
         upstream_ms: milliseconds(trail.upstream),
         policy: policy.version.clone(),
+        replayed: trail.replayed,
+        attempts: trail.sent,
+        fence: trail.fence,
+        budget_remaining: trail.remaining.clone(),
     }
+}
+
+/// The wire's session, or the one that the agent names.
+fn session(judged: &ToolCall) -> Option<String> {
+    judged.session.clone().or_else(|| judged.said.session.as_ref()?.as_str().map(str::to_owned))
 }
 
 /// Layer and pattern, or rule; for operators only.

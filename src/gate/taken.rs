@@ -1,24 +1,181 @@
-//! What a call has taken, given back in one place on every path. Budgets, claims and leases join here when their steps do.
+//! What a call has taken, given back in one place on every path, in a task that outlives the agent's connection. Three
+//! endings: answered; refused or never sent; sent with no answer known.
 
+use super::dispatch::{Cleared, Stamp};
+use super::effects::{Claimed, Effects};
+use super::late::Late;
+use super::proof::Proof;
+use crate::guards::idempotency::{self, Keyed};
+use crate::mcp::message::Message;
+use crate::model::entry::Entry;
+use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
+use crate::store::claims::Error;
+use crate::store::state::Place;
+use crate::store::state::budget::Seen;
+use crate::store::state::claim::{Phase, Stored};
+use crate::store::state::command::{Command, Settle, Spend};
+use crate::store::state::digest::Digest;
+use crate::store::state::event::{Charge, Evidence};
+use bytes::Bytes;
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
+/// How long the end of a call waits for room on the disk before its agent is told that it could not be recorded.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Everything a call holds while it runs.
-#[derive(Debug, Default)]
-pub struct Taken {
+#[derive(Default)]
+pub(super) struct Taken {
     /// Its room among the calls in flight.
-    pub slot: Option<OwnedSemaphorePermit>,
+    pub(super) slot: Option<OwnedSemaphorePermit>,
+    /// Its key, its turn and its part of the budget.
+    pub(super) claim: Option<Held>,
+    /// Its part of the budget, when it has no claim.
+    pub(super) reserved: Option<Reserved>,
+}
+
+/// A claim, and what is known of its call so far.
+pub(super) struct Held {
+    pub(super) claimed: Claimed,
+    /// What is proven if the call ends now.
+    pub(super) proof: Proof,
+    /// An answer that may still come.
+    pub(super) late: Option<Late>,
+    /// What it cost, when the result says so, in millionths.
+    pub(super) cost: Option<u64>,
+}
+
+/// A reservation without a claim.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    pub(super) task: Digest,
+    pub(super) tool: ToolName,
+    pub(super) cost: u64,
+}
+
+/// How a call ended, for its task's budget and for the loop detector.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) failed: bool,
+    pub(super) seen: Seen,
 }
 
 impl Taken {
-    /// What the agent reads when toolgate itself broke: once the call had its slot, it may have been sent.
-    pub fn after_panic(&self) -> Refusal {
-        if self.slot.is_some() { Refusal::OutcomeUnknown } else { Refusal::InternalError }
+    /// Holds `claimed` from now on; gives what the call carries upstream.
+    pub(super) fn hold<'a>(&mut self, claimed: Claimed, rule: &'a idempotency::Rule, keyed: &Keyed) -> Cleared<'a> {
+        let stamp = Stamp::of(&claimed, rule, keyed);
+        self.claim = Some(Held { claimed, proof: Proof::NotSent, late: None, cost: None });
+        Cleared::Claimed(stamp)
     }
 
-    /// Gives everything back. Exhaustive on purpose: a new field does not compile until it is settled here.
-    pub fn settle(self) {
-        let Self { slot } = self;
-        drop(slot);
+    /// What the agent reads when toolgate itself broke: once the call had its slot, it may have been sent.
+    pub(super) fn after_panic(&self) -> Refusal {
+        match &self.claim {
+            Some(held) if held.proof == Proof::NotSent => Refusal::InternalError,
+            Some(_) => Refusal::OutcomeUnknown,
+            None if self.slot.is_some() => Refusal::OutcomeUnknown,
+            None => Refusal::InternalError,
+        }
     }
+
+    /// Gives everything back; with a claim, its outcome is durable when this returns (SEMANTICS §2, step 15). Gives the
+    /// entry back when there was no claim to settle with it. Exhaustive on purpose: a new field does not compile until it
+    /// is settled here.
+    pub(super) async fn settle(
+        self,
+        effects: &Effects,
+        entry: Entry,
+        answer: Option<&Message>,
+        ended: Ended,
+    ) -> Result<Option<Entry>, Error> {
+        let Self { slot, claim, reserved } = self;
+        let left = match claim {
+            Some(held) => held.settle(effects, entry, answer, ended).await.map(|()| None),
+            None => Ok(Some(entry)),
+        };
+        if let Some(Reserved { task, tool, cost }) = reserved {
+            let charge = Some((cost, Charge::Settle(cost)));
+            let spend = Spend { task, tool, charge, failed: ended.failed, seen: Some(ended.seen) };
+            if let Err(error) = effects.store.run(Command::Spend(spend), None).await {
+                tracing::warn!(%error, "a call is not counted");
+            }
+        }
+        drop(slot);
+        left
+    }
+}
+
+impl Held {
+    async fn settle(
+        self,
+        effects: &Effects,
+        entry: Entry,
+        answer: Option<&Message>,
+        ended: Ended,
+    ) -> Result<(), Error> {
+        let Self { claimed, proof, late, cost } = self;
+        let (key, action) = (claimed.key, claimed.action);
+        let phase = phase(effects, (proof, claimed.round), answer, &entry).await?;
+        let settle = Settle {
+            key,
+            action,
+            phase,
+            evidence: Evidence::Exchange,
+            cost,
+            failed: ended.failed,
+            seen: Some(ended.seen),
+        };
+        let settled = match effects.store.run(Command::Settle(settle), Some(entry)).await {
+            // It is queued, and will be written when there is room.
+            Err(Error::Full(_)) => written(effects, key).await,
+            settled => settled.map(drop),
+        };
+        if let Some(late) = late {
+            late.listen(effects.store.clone(), key, action);
+        }
+        drop(claimed);
+        settled
+    }
+}
+
+/// Waits for room on the disk, for a while.
+async fn written(effects: &Effects, key: Digest) -> Result<(), Error> {
+    let place = Place { call: Some(key), ..Place::default() };
+    let durable = async {
+        loop {
+            match effects.store.look(place).await {
+                Err(Error::Full(_)) => tokio::time::sleep(Duration::from_millis(500)).await,
+                other => return other.map(drop),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, durable)
+        .await
+        .unwrap_or_else(|_| Err(Error::Full("the outcome waits for room".to_owned())))
+}
+
+/// What the claim becomes.
+async fn phase(
+    effects: &Effects,
+    (proof, round): (Proof, u32),
+    answer: Option<&Message>,
+    entry: &Entry,
+) -> Result<Phase, Error> {
+    Ok(match proof {
+        Proof::Answered => Phase::Completed(stored(effects, answer).await?),
+        Proof::Asked => Phase::AwaitingInput { round: round + 1, asked: stored(effects, answer).await? },
+        Proof::NotRun { again: true } => Phase::Failed { answer: None, again: true },
+        Proof::NotRun { again: false } => Phase::Failed { answer: Some(stored(effects, answer).await?), again: false },
+        Proof::NotSent => Phase::NotSent,
+        Proof::Unknown => {
+            Phase::Unknown { why: entry.fault.clone().unwrap_or_else(|| "the answer proves nothing".to_owned()) }
+        }
+    })
+}
+
+async fn stored(effects: &Effects, answer: Option<&Message>) -> Result<Stored, Error> {
+    let is_error = answer.is_some_and(|answer| answer.is_error);
+    let body = answer.and_then(|answer| answer.body.as_ref()).map_or_else(Bytes::new, |body| body.bytes());
+    effects.store.keep(is_error, body).await
 }

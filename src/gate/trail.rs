@@ -1,10 +1,12 @@
 //! What happened to a call, stage by stage. No guard logs, counts or times for itself.
 
 use crate::guards::evidence::Ruled;
+use crate::mcp::message::Message;
 use crate::model::clock::Clock;
 use crate::model::refusal::Refusal;
 use crate::model::reply::{Fault, Sent};
 use crate::telemetry::metrics::Metrics;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +21,20 @@ pub enum Stage {
     Permission,
     /// Step 5: the contract's own rules.
     Rules,
+    /// Step 7: does the task go round in circles?
+    Repetition,
+    /// Step 8: was this call made before?
+    Idempotency,
+    /// Step 9: is there budget left?
+    Budget,
+    /// Step 11: the session's turn, and its token.
+    Fence,
+    /// Step 12: the intent, durable.
+    Intent,
     /// Step 14: sent upstream, and waited for.
     Dispatch,
+    /// Step 15: the outcome, durable.
+    Outcome,
 }
 
 impl Stage {
@@ -31,7 +45,13 @@ impl Stage {
             Self::Arguments => "arguments",
             Self::Permission => "permission",
             Self::Rules => "rules",
+            Self::Repetition => "repetition",
+            Self::Idempotency => "idempotency",
+            Self::Budget => "budget",
+            Self::Fence => "fence",
+            Self::Intent => "intent",
             Self::Dispatch => "dispatch",
+            Self::Outcome => "outcome",
         }
     }
 }
@@ -51,6 +71,18 @@ pub struct Trail {
     pub would_refuse: Option<(Refusal, Stage)>,
     /// What broke, for operators.
     pub fault: Option<Fault>,
+    /// The answer is an earlier call's.
+    pub replayed: bool,
+    /// How often it was sent; 0 for never.
+    pub sent: u32,
+    /// The token it ran under.
+    pub fence: Option<u64>,
+    /// What is left of its task's budget, as agents read it.
+    pub remaining: Option<Value>,
+    /// What the agent should know beside its answer.
+    pub warning: Option<&'static str>,
+    /// The answer of a call whose outcome could not be recorded.
+    pub unrecorded: Option<Message>,
 }
 
 impl Trail {
@@ -65,7 +97,39 @@ impl Trail {
             upstream: Duration::ZERO,
             would_refuse: None,
             fault: None,
+            replayed: false,
+            sent: 0,
+            fence: None,
+            remaining: None,
+            warning: None,
+            unrecorded: None,
         }
+    }
+
+    /// Notes that the answer is an earlier call's.
+    pub fn again<T>(&mut self, answer: T) -> T {
+        self.replayed = true;
+        answer
+    }
+
+    /// Notes the end of the last stage of a claimed call; where it stopped stays the stage it is known by.
+    pub fn settled(&mut self, recorded: bool) {
+        let reached = self.stage;
+        let spent = self.mark(Stage::Outcome);
+        self.judging += spent;
+        if recorded {
+            self.stage = reached;
+        }
+    }
+
+    /// Steady time.
+    pub fn now(&self) -> Duration {
+        self.clock.steady()
+    }
+
+    /// The same call was quicker: the steps from here on are taken once more.
+    pub fn back(&mut self, stage: Stage) {
+        self.mark(stage);
     }
 
     /// Notes a stage's verdict.

@@ -62,7 +62,7 @@ pub struct Rule {
 #[must_use]
 #[derive(Debug, Clone)]
 pub struct Admitted<'a> {
-    rules: &'a ToolRules,
+    rules: &'a Arc<ToolRules>,
     by: Provenance<'a>,
     would_refuse: bool,
 }
@@ -210,7 +210,7 @@ impl Rule {
 
 impl<'a> Admitted<'a> {
     /// The contract, or in observe mode what stands in for it.
-    pub fn rules(&self) -> &'a ToolRules {
+    pub fn rules(&self) -> &'a Arc<ToolRules> {
         self.rules
     }
 

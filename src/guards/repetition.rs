@@ -117,6 +117,11 @@ impl Rule {
         }
     }
 
+    /// Whether anything is watched at all.
+    pub fn is_watching(&self) -> bool {
+        self.watched.is_some()
+    }
+
     /// The thresholds in words, for `explain`; none when nothing is watched.
     pub fn describe(&self) -> Option<String> {
         self.watched.map(|Thresholds { warn, stop, ping_pong, refusals }| {

@@ -95,7 +95,13 @@ impl Decision<'_> {
 }
 
 /// A refused call as the agent reads it: an `isError` result, or −32602 for a tool that is not there (SEMANTICS §2).
-pub fn refused(id: Option<Text>, era: Era, decision: &Decision<'_>, refusal: &Refusal) -> Message {
+/// `attached`: what the tool answered, when that could not be recorded.
+pub fn refused(
+    id: Option<Text>,
+    era: Era,
+    decision: &Decision<'_>,
+    (refusal, attached): (&Refusal, Option<&Message>),
+) -> Message {
     if matches!(refusal, Refusal::ToolNotAllowlisted) {
         let data = Text::of(&json!({ "code": refusal.code(), DECISION: decision.text() }));
         return Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data));
@@ -114,6 +120,10 @@ pub fn refused(id: Option<Text>, era: Era, decision: &Decision<'_>, refusal: &Re
     }
     if era == Era::Modern {
         result["resultType"] = json!("complete");
+    }
+    if let Some(answer) = attached.and_then(|answer| answer.body.as_ref()) {
+        let text = json!({ "type": "text", "text": String::from_utf8_lossy(answer.as_bytes()) });
+        result["content"].as_array_mut().into_iter().for_each(|content| content.push(text.clone()));
     }
     Message::response(id, Text::of(&result), false)
 }

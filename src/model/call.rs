@@ -23,6 +23,10 @@ pub struct ToolCall {
     pub trace_id: String,
     /// The session, if the wire has one.
     pub session: Option<String>,
+    /// The idempotency key that stands among the arguments.
+    pub key_argument: Option<Value>,
+    /// Was it taken off them, because it is ours?
+    pub key_taken: bool,
     /// The agent's protocol revision.
     pub revision: &'static str,
     /// Steady time of arrival.

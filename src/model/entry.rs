@@ -40,9 +40,9 @@ pub struct Entry {
     pub audit: serde_json::Map<String, serde_json::Value>,
     /// State of the task (003-81): `collect` for reads, `execute` for everything else.
     pub state: String,
-    /// `exit` when the call was answered, `fail` when it was refused or broke (003-82).
+    /// `enter` when it is about to be sent, `exit` when it was answered, `fail` when it was refused or broke (003-82).
     pub event: String,
-    /// `answered`, `refused` or `failed`, or `unknown` (003-71).
+    /// `answered`, `refused`, `failed` or `unknown`; `dispatching` until that is known (003-71).
     pub outcome: String,
     /// The refusal's code (003-37 `aborted_reason`, 003-83).
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -75,4 +75,16 @@ pub struct Entry {
     pub upstream_ms: f64,
     /// Version of the policy the call was judged under.
     pub policy: String,
+    /// The answer is an earlier call's (004-18).
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub replayed: bool,
+    /// How often it was sent; 0 for never.
+    #[serde(default)]
+    pub attempts: u32,
+    /// The fencing token it ran under (004-25).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fence: Option<u64>,
+    /// What its task had left, by dimension (003-85).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub budget_remaining: Option<serde_json::Value>,
 }

@@ -17,6 +17,7 @@ use super::state::{Millis, Place, Refused, View, decide};
 use super::table::Table;
 use super::time::Time;
 use super::waiters::Waiters;
+use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
@@ -126,6 +127,14 @@ impl Shared {
     }
 }
 
+fn reached(event: &Event, intent: &'static str, outcome: &'static str) {
+    match event {
+        Event::Intended(_) => failpoint::reached(intent),
+        Event::Settled(_) => failpoint::reached(outcome),
+        Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } => {}
+    }
+}
+
 /// What waits for the disk before it is told.
 fn is_awaited(event: &Event) -> bool {
     match event {
@@ -163,7 +172,9 @@ impl Store for Embedded {
         self.shared.pace.keep_up(BEHIND).await;
         match self.shared.decide(&command, entry)? {
             Ok((event, ticket)) => {
+                reached(&event, "intent-before-fsync", "outcome-before-fsync");
                 let written = if is_awaited(&event) { ticket.durable().await.map(drop) } else { Ok(()) };
+                reached(&event, "intent-after-fsync", "outcome-after-fsync");
                 // Whoever waits has to look again, also when the disk failed.
                 if let Event::Settled(settled) = &event {
                     self.shared.waiters.wake(&settled.key);

@@ -39,6 +39,11 @@ impl Trace {
         context
     }
 
+    /// Whether a message carried it.
+    pub fn is_given(&self) -> bool {
+        self.parent.is_some()
+    }
+
     /// A new trace.
     pub fn new() -> Self {
         let id = TraceId::from_hex(&ids::unguessable()).unwrap_or(TraceId::INVALID);

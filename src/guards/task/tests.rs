@@ -21,6 +21,8 @@ fn call(session: Option<&str>, said: Said) -> ToolCall {
         trace_id: "fresh".to_owned(),
         session: session.map(str::to_owned),
         revision: "2026-07-28",
+        key_argument: None,
+        key_taken: false,
         arrived: Duration::ZERO,
         said,
     }

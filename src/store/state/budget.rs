@@ -137,6 +137,21 @@ pub struct Remaining {
     pub calls_per_tool: Option<u64>,
 }
 
+impl Remaining {
+    /// What is left once a call at `price` has taken its part.
+    #[must_use]
+    pub fn after(self, price: &Price) -> Self {
+        let less = |left: Option<u64>, used: u64| left.map(|left| left.saturating_sub(used));
+        Self {
+            steps: less(self.steps, 1),
+            tool_calls: less(self.tool_calls, 1),
+            cost: less(self.cost, price.cost),
+            calls_per_tool: less(self.calls_per_tool, 1),
+            ..self
+        }
+    }
+}
+
 /// A budget that one more call would overrun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exceeded {

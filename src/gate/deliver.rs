@@ -1,0 +1,93 @@
+//! Steps 14 and 15 up to the store: sends a call, again only with proof that it did not run, and says what is proven when
+//! it ends.
+
+use super::call::Call;
+use super::dispatch::{Cleared, Terms, dispatch, pack, terms, too_late};
+use super::effects::{Effects, unavailable};
+use super::late::{Exchange, Late};
+use super::proof::{self, Proof};
+use super::taken::{Held, Taken};
+use super::toolbox::Tool;
+use super::trail::{Broken, Trail};
+use crate::guards::ToolRules;
+use crate::mcp::message::Message;
+use crate::model::refusal::Refusal;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long to wait before a call is sent again; doubled each time.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A call that every guard has passed.
+pub(super) struct Delivery<'a> {
+    pub(super) call: &'a Arc<Call>,
+    pub(super) tool: &'a Arc<Tool>,
+    pub(super) rules: &'a Arc<ToolRules>,
+    pub(super) cleared: Cleared<'a>,
+}
+
+/// Sends the call and waits for its answer, or for its deadline.
+pub(super) async fn deliver(
+    effects: &Effects,
+    delivery: Delivery<'_>,
+    (trail, taken): (&mut Trail, &mut Taken),
+) -> Result<Message, Refusal> {
+    let Delivery { rules, ref cleared, .. } = delivery;
+    let (terms, began) = (terms(delivery.tool, rules), trail.now());
+    let mut attempt = 1;
+    loop {
+        trail.sent += 1;
+        if let Some(held) = &mut taken.claim {
+            // The proof that nothing left ends here, for us and for whoever finds our journal.
+            effects.store.sent(held.claimed.action).map_err(unavailable)?;
+            held.proof = Proof::Unknown;
+        }
+        let (ended, late) = once(&delivery, terms).await;
+        let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
+            return trail.answered(rules.side_effect, ended);
+        };
+        held.proof = proof::of(&ended, rule);
+        let again = match held.proof {
+            Proof::NotSent | Proof::NotRun { again: true } => true,
+            // The server tells a second copy by its own key.
+            Proof::Unknown => late.is_none() && trail.now().saturating_sub(began) < cleared.window(),
+            Proof::Answered | Proof::Asked | Proof::NotRun { again: false } => false,
+        };
+        if again && attempt < rule.attempts() {
+            tokio::time::sleep(PAUSE * 2_u32.saturating_pow(attempt - 1)).await;
+            attempt += 1;
+            continue;
+        }
+        return finish(held, (ended, late), delivery.rules, trail);
+    }
+}
+
+/// What the agent is told of a claimed call.
+fn finish(
+    held: &mut Held,
+    (ended, late): (Result<Message, Broken>, Option<Exchange>),
+    rules: &Arc<ToolRules>,
+    trail: &mut Trail,
+) -> Result<Message, Refusal> {
+    held.late = late.map(|exchange| Late { exchange, rules: rules.clone() });
+    let structured = ended.as_ref().ok().and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
+    held.cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
+    let ending = trail.answered(true, ended);
+    match held.proof {
+        Proof::Unknown => Err(Refusal::OutcomeUnknown),
+        _ => ending,
+    }
+}
+
+/// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes.
+async fn once(delivery: &Delivery<'_>, terms: Terms) -> (Result<Message, Broken>, Option<Exchange>) {
+    let parcel = pack(delivery.call, delivery.tool, &delivery.cleared);
+    let mut exchange = dispatch(delivery.call.clone(), delivery.tool.clone(), parcel, terms);
+    if !terms.detached {
+        return (exchange.await, None);
+    }
+    match tokio::time::timeout(terms.deadline, &mut exchange).await {
+        Ok(ended) => (ended, None),
+        Err(_) => (Err(too_late(terms.deadline)), Some(exchange)),
+    }
+}

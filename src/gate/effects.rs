@@ -1,0 +1,222 @@
+//! Steps 8 to 12: what a call with side effects asks of the store before it may be sent. Judged first from what is known,
+//! so that the earlier step always wins, then once more in one durable transaction (SEMANTICS §2).
+
+use super::bill::Bill;
+use super::call::Call;
+use super::taken::Reserved;
+use super::trail::Trail;
+use crate::guards::ToolRules;
+use crate::guards::budget::shown;
+use crate::guards::idempotency::Keyed;
+use crate::guards::task::Belonging;
+use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::message::Message;
+use crate::model::entry::Entry;
+use crate::model::ids::ActionId;
+use crate::model::refusal::Refusal;
+use crate::policy::Policy;
+use crate::store::claims::{Error, Store};
+use crate::store::lanes::{Lanes, Lease};
+use crate::store::state::budget::Task;
+use crate::store::state::claim::{Standing, Stored, standing};
+use crate::store::state::command::{Command, Intent, Reserve};
+use crate::store::state::digest::Digest;
+use crate::store::state::event::Event;
+use crate::store::state::{Place, Refused};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a call waits for the same call in flight (SEMANTICS §4, §7).
+const HOLD: Duration = Duration::from_secs(45);
+/// When a call that has waited so long may ask again, in milliseconds.
+const ASK_AGAIN: u64 = 5000;
+
+/// The store and the sessions' lanes.
+pub struct Effects {
+    /// Claims, budgets and fences.
+    pub store: Arc<dyn Store>,
+    /// Who has the turn in which session.
+    pub lanes: Arc<Lanes>,
+}
+
+/// How a call's key stands, when the call is not refused for it.
+pub(super) enum Stand {
+    /// Nobody holds it.
+    Open,
+    /// The call has been made; this was its answer.
+    Again(Message),
+}
+
+/// A call that may be sent: claimed, reserved, fenced and recorded, durably. Only [`Effects::begin`] makes one.
+#[derive(Debug)]
+pub(super) struct Claimed {
+    pub(super) key: Digest,
+    pub(super) action: ActionId,
+    /// Which round of input it brings; 0 for none.
+    pub(super) round: u32,
+    pub(super) session: Digest,
+    pub(super) fence: u64,
+    /// Its turn, until it is settled.
+    pub(super) _lease: Lease,
+}
+
+/// What step 12 writes, as the steps before have found it.
+pub(super) struct Beginning<'a> {
+    pub(super) keyed: &'a Keyed,
+    pub(super) bill: &'a Bill,
+    pub(super) lease: Lease,
+    pub(super) entry: Entry,
+}
+
+impl Effects {
+    /// What the steps from 7 on need to know. Asks the store only when something is watched or limited.
+    pub(super) async fn bill(
+        &self,
+        policy: &Policy,
+        call: &Call,
+        rules: &ToolRules,
+        trail: &mut Trail,
+    ) -> Result<Bill, Refusal> {
+        let Belonging { task, session } = Belonging::of(&call.caller, &call.judged)?;
+        let (task, session) = (task.key, session.key);
+        let asked = rules.budget.ask(&policy.tasks, &call.caller, (&call.judged.tool, rules.side_effect));
+        let before = match asked.limits.is_limited() || policy.repetition.is_watching() {
+            true => self.store.look(of_task(task)).await.map_err(unavailable)?.task,
+            false => None,
+        };
+        if asked.limits.is_limited() {
+            let now = self.store.now();
+            let fresh = Task::new(now);
+            let left = asked.limits.remaining(before.as_ref().unwrap_or(&fresh), &asked.price.tool, now);
+            trail.remaining = Some(shown(&left));
+        }
+        Ok(Bill { task, session, asked, before, watched: policy.repetition.is_watching() })
+    }
+
+    /// Step 8: how the key stands. Waits for the same call in flight, whose end is this call's answer too.
+    pub(super) async fn stand(&self, call: &Call, keyed: &Keyed) -> Result<Stand, Refusal> {
+        let held = tokio::time::timeout(HOLD, self.settled(call, keyed)).await;
+        match held.unwrap_or(Err(Refusal::DuplicateInFlight { after_ms: ASK_AGAIN }))? {
+            Standing::Open { .. } => return Ok(Stand::Open),
+            Standing::Ended(stored) | Standing::Asked(stored) => self.answer(&stored).await.map(Stand::Again),
+            Standing::InFlight(_) | Standing::Unknown(_) => Err(Refusal::OutcomeUnknown),
+            Standing::Conflict => Err(Refusal::IdempotencyConflict),
+            Standing::Expired => Err(Refusal::IdempotencyKeyExpired),
+        }
+    }
+
+    /// How the key stands once no other call is in flight for it.
+    async fn settled(&self, call: &Call, keyed: &Keyed) -> Result<Standing, Refusal> {
+        let (key, fingerprint, round) = (keyed.call_key(), keyed.fingerprint(), call.round());
+        loop {
+            let view = self.store.look(Place { call: Some(key), ..Place::default() }).await.map_err(unavailable)?;
+            match standing(view.claim.as_ref(), &fingerprint, round.as_ref(), self.store.now()) {
+                Standing::InFlight(action) => {
+                    tokio::select! {
+                        () = self.store.ended(key, action) => {}
+                        () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
+                        () = call.outlet.closed() => return Err(Refusal::Cancelled),
+                    }
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// The answer that was given before, byte for byte.
+    async fn answer(&self, stored: &Stored) -> Result<Message, Refusal> {
+        let body = self.store.body(stored).await.map_err(unavailable)?;
+        let body = Text::read(body, &FROM_SERVER).map_err(|_| Refusal::InternalError)?;
+        Ok(Message::response(None, body, stored.is_error))
+    }
+
+    /// Step 9, before anything is taken: does one more call fit? With what it would leave, as agents read it.
+    pub(super) async fn afford(&self, bill: &Bill) -> Result<Option<Value>, Refusal> {
+        if !bill.asked.limits.is_limited() {
+            return Ok(None);
+        }
+        let view = self.store.look(of_task(bill.task)).await.map_err(unavailable)?;
+        let fits = bill.asked.limits.admit(view.task.as_ref(), &bill.asked.price, self.store.now());
+        let left = fits.map_err(|exceeded| bill.asked.refuse(&exceeded))?;
+        Ok(Some(shown(&left.after(&bill.asked.price))))
+    }
+
+    /// Step 9 for a call without a claim: its part of the budget, when there is one.
+    pub(super) async fn reserve(&self, bill: &Bill) -> Result<Option<Reserved>, Refusal> {
+        if !bill.asked.limits.is_limited() {
+            return Ok(None);
+        }
+        let (task, price) = (bill.task, bill.asked.price.clone());
+        let (tool, cost) = (price.tool.clone(), price.cost);
+        let reserve = Reserve { task, limits: bill.asked.limits.clone(), price };
+        match self.store.run(Command::Reserve(reserve), None).await.map_err(unavailable)? {
+            Ok(_) => Ok(Some(Reserved { task, tool, cost })),
+            Err(Refused::Budget(exceeded)) => Err(bill.asked.refuse(&exceeded)),
+            Err(_) => Err(Refusal::InternalError),
+        }
+    }
+
+    /// Step 11: the session's lane.
+    pub(super) async fn enter(&self, call: &Call, bill: &Bill) -> Result<Lease, Refusal> {
+        let lease = tokio::select! {
+            lease = self.lanes.enter(bill.session) => lease.map_err(|_| Refusal::SessionBusy)?,
+            () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
+            () = call.outlet.closed() => return Err(Refusal::Cancelled),
+        };
+        if let Some(token) = call.fence() {
+            let place = Place { session: Some(bill.session), ..Place::default() };
+            let session = self.store.look(place).await.map_err(unavailable)?.session;
+            // An agent's token can only be checked, never raise ours (004-26).
+            if session.is_some_and(|session| session.token > token) {
+                return Err(Refusal::Fenced);
+            }
+        }
+        Ok(lease)
+    }
+
+    /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be looked at again.
+    pub(super) async fn begin(&self, call: &Call, begin: Beginning<'_>) -> Result<Option<Claimed>, Refusal> {
+        let Beginning { keyed, bill, lease, entry } = begin;
+        let (key, action) = (keyed.call_key(), call.judged.action);
+        let (fence, session) = (self.store.token(), lease.session());
+        let intent = Intent {
+            key,
+            fingerprint: keyed.fingerprint(),
+            action,
+            round: call.round(),
+            ttl: milliseconds(keyed.ttl()),
+            keep: milliseconds(keyed.keep()),
+            task: bill.task,
+            session,
+            fence,
+            limits: bill.asked.limits.clone(),
+            price: bill.asked.price.clone(),
+            entry: Entry { fence: Some(fence), ..entry },
+        };
+        let begun = self.store.run(Command::Begin(Box::new(intent)), None).await;
+        match begun.map_err(unavailable)? {
+            Ok(Event::Intended(intended)) => {
+                Ok(Some(Claimed { key, action, round: intended.round, session, fence, _lease: lease }))
+            }
+            Err(Refused::Taken(_)) => Ok(None),
+            Err(Refused::Budget(exceeded)) => Err(bill.asked.refuse(&exceeded)),
+            Err(Refused::Fenced { .. }) => Err(Refusal::Fenced),
+            Ok(_) | Err(Refused::Settled) => Err(Refusal::InternalError),
+        }
+    }
+}
+
+fn of_task(task: Digest) -> Place {
+    Place { task: Some(task), ..Place::default() }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What the agent reads when the store cannot answer: nothing was sent.
+pub(super) fn unavailable(error: Error) -> Refusal {
+    tracing::warn!(%error, "the store refuses side effects");
+    Refusal::StoreUnavailable
+}

@@ -1,0 +1,72 @@
+//! What an answer, or its absence, proves of a call with side effects (SEMANTICS §4). Never that "an error happened": how
+//! far the call got and what the server said decide.
+
+use super::trail::Broken;
+use crate::guards::idempotency;
+use crate::mcp::answer::{HEADER_MISMATCH, INTERNAL, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::model::reply::{Fault, Sent};
+
+/// Codes that the revision reserves for refusals before a call runs (PROTOCOL §1.5).
+const RESERVED: std::ops::RangeInclusive<i64> = -32029..=HEADER_MISMATCH;
+
+/// What is proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// The server answered: a result, `isError` or not, or an error of its own.
+    Answered,
+    /// The server asks for input first.
+    Asked,
+    /// The server did not run it; `again`: the same key may claim again.
+    NotRun {
+        /// May the same key claim again?
+        again: bool,
+    },
+    /// No byte left.
+    NotSent,
+    /// Nothing.
+    Unknown,
+}
+
+/// What `ended` proves; `rule`: which errors the contract declares as proof that nothing was done.
+pub(super) fn of(ended: &Result<Message, Broken>, rule: &idempotency::Rule) -> Proof {
+    match ended {
+        Ok(answer) if !answer.is_error => match answer.body.as_ref().is_some_and(asks) {
+            true => Proof::Asked,
+            false => Proof::Answered,
+        },
+        Ok(answer) => of_code(code(answer), rule),
+        Err(Broken::Fault(fault)) => of_fault(fault, rule),
+        // Nobody gives up a call with side effects that was sent.
+        Err(Broken::Cancelled) => Proof::Unknown,
+    }
+}
+
+fn of_code(code: Option<i64>, rule: &idempotency::Rule) -> Proof {
+    match code {
+        code if rule.proves_nothing_done(None, code) => Proof::NotRun { again: true },
+        Some(PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND | INVALID_PARAMS) => Proof::NotRun { again: false },
+        Some(code) if RESERVED.contains(&code) => Proof::NotRun { again: false },
+        Some(INTERNAL) | None => Proof::Unknown,
+        Some(_) => Proof::Answered,
+    }
+}
+
+fn of_fault(fault: &Fault, rule: &idempotency::Rule) -> Proof {
+    match (fault.sent, fault.status) {
+        (Sent::Nothing, None) => Proof::NotSent,
+        (Sent::Nothing, Some(_)) => Proof::NotRun { again: true },
+        (Sent::Maybe, status) if rule.proves_nothing_done(status, None) => Proof::NotRun { again: true },
+        (Sent::Maybe, _) => Proof::Unknown,
+    }
+}
+
+fn code(answer: &Message) -> Option<i64> {
+    answer.body.as_ref()?.get("code")?.value().as_i64()
+}
+
+/// Does the result ask the agent for input (2026-07-28)?
+fn asks(result: &Text) -> bool {
+    result.get("resultType").is_some_and(|kind| kind.as_str().as_deref() == Some("input_required"))
+}
