@@ -14,7 +14,7 @@ use crate::store::state::{Place, View};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Numbers that a seed decides (SplitMix64).
+/// Numbers that a seed decides (`SplitMix64`).
 #[derive(Debug)]
 pub(super) struct Dice(u64);
 
@@ -57,7 +57,8 @@ fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Com
         (0, _) => Command::Fence { session: of(b's', dice.roll(2)), token },
         (1, _) => Command::Reserve(Reserve { task: of(b't', dice.roll(2)), limits: limits(dice), price }),
         (2, _) => {
-            let charge = [None, Some((1, Charge::Release)), Some((2, Charge::Settle(1)))][usize::try_from(key % 3).unwrap()];
+            let charge =
+                [None, Some((1, Charge::Release)), Some((2, Charge::Settle(1)))][usize::try_from(key % 3).unwrap()];
             let tool = ToolName::new(tool);
             Command::Spend(Spend { task: of(b't', dice.roll(2)), tool, charge, failed: dice.once_in(2), seen: None })
         }
@@ -90,7 +91,8 @@ fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Com
 async fn known(store: &dyn Store) -> Vec<View> {
     let mut views = Vec::new();
     for key in 0..KEYS {
-        let place = Place { call: Some(of(b'k', key)), task: Some(of(b't', key % 2)), session: Some(of(b's', key % 2)) };
+        let place =
+            Place { call: Some(of(b'k', key)), task: Some(of(b't', key % 2)), session: Some(of(b's', key % 2)) };
         views.push(store.look(place).await.unwrap());
     }
     views

@@ -42,11 +42,27 @@ fn one_more_passes_up_to_each_limit_and_none_beyond() {
     // Steps were taken by the released call, too; calls were not.
     for (dimension, enough, short) in [
         (Dimension::Steps, Limits { steps: Some(4), ..none.clone() }, Limits { steps: Some(3), ..none.clone() }),
-        (Dimension::ToolCalls, Limits { tool_calls: Some(3), ..none.clone() }, Limits { tool_calls: Some(2), ..none.clone() }),
+        (
+            Dimension::ToolCalls,
+            Limits { tool_calls: Some(3), ..none.clone() },
+            Limits { tool_calls: Some(2), ..none.clone() },
+        ),
         (Dimension::Cost, Limits { cost: Some(6), ..none.clone() }, Limits { cost: Some(5), ..none.clone() }),
-        (Dimension::Duration, Limits { duration: Some(HOUR + 1), ..none.clone() }, Limits { duration: Some(HOUR), ..none.clone() }),
-        (Dimension::Failures, Limits { failures: Some(2), ..none.clone() }, Limits { failures: Some(1), ..none.clone() }),
-        (Dimension::CallsPerTool, Limits { calls_per_tool: Some(3), ..none.clone() }, Limits { calls_per_tool: Some(2), ..none.clone() }),
+        (
+            Dimension::Duration,
+            Limits { duration: Some(HOUR + 1), ..none.clone() },
+            Limits { duration: Some(HOUR), ..none.clone() },
+        ),
+        (
+            Dimension::Failures,
+            Limits { failures: Some(2), ..none.clone() },
+            Limits { failures: Some(1), ..none.clone() },
+        ),
+        (
+            Dimension::CallsPerTool,
+            Limits { calls_per_tool: Some(3), ..none.clone() },
+            Limits { calls_per_tool: Some(2), ..none.clone() },
+        ),
     ] {
         assert_eq!(exceeded(&enough, &used(), now), None, "{dimension:?}");
         assert_eq!(exceeded(&short, &used(), now), Some(dimension));
@@ -152,7 +168,8 @@ fn a_task_remembers_its_last_calls() {
     let mut view = View::default();
     let seen = |n| Seen { call: n, outcome: 0, refused: true };
     for n in 0..100 {
-        let spend = Spend { task: named("task"), tool: ToolName::new("t"), charge: None, failed: false, seen: Some(seen(n)) };
+        let spend =
+            Spend { task: named("task"), tool: ToolName::new("t"), charge: None, failed: false, seen: Some(seen(n)) };
         run(&mut view, &Command::Spend(spend), START + n).unwrap();
     }
     let task = view.task.unwrap();

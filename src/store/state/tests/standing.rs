@@ -108,7 +108,8 @@ fn each_round_of_input_is_sent_once() {
 
     // The round comes from another task; the first one goes on paying.
     let elsewhere = named("elsewhere");
-    let second = Intent { task: elsewhere, limits: Limits { steps: Some(0), ..Limits::default() }, ..round("savings", 2) };
+    let second =
+        Intent { task: elsewhere, limits: Limits { steps: Some(0), ..Limits::default() }, ..round("savings", 2) };
     let paying = view.task.take();
     begin(&mut view, &second, START).unwrap();
     assert_eq!(view.task, None, "nothing is paid twice");
@@ -135,7 +136,8 @@ fn the_earlier_step_wins() {
     let done = after(&intent("key", 5), Some(Phase::Completed(result("paid"))));
     let nothing = Limits { steps: Some(1), ..Limits::default() };
     let wrong = Intent { limits: nothing, ..intent("key", 5) };
-    let refused = |view: &View, intent: &Intent| decide(&Command::Begin(Box::new(intent.clone())), view, START).unwrap_err();
+    let refused =
+        |view: &View, intent: &Intent| decide(&Command::Begin(Box::new(intent.clone())), view, START).unwrap_err();
     assert!(matches!(refused(&done, &wrong), Refused::Taken(Standing::Ended(_))), "step 8");
     let free = View { claim: None, ..done };
     assert!(matches!(refused(&free, &wrong), Refused::Budget(_)), "step 9");
