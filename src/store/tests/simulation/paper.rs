@@ -27,7 +27,7 @@ pub(super) struct Disk(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    written: Vec<Bytes>,
+    written: Vec<Event>,
     /// How many of them would outlive a power cut.
     synced: usize,
     sent: HashSet<ActionId>,
@@ -86,7 +86,7 @@ impl Disk {
 
     fn push(&self, event: &Event) -> u64 {
         let mut state = self.0.lock();
-        state.written.push(Bytes::from(event.encode().unwrap()));
+        state.written.push(event.clone());
         let record = state.written.len();
         if let Event::Intended(intended) = event {
             state.intents.insert(intended.action, record);
@@ -114,11 +114,10 @@ impl Paper {
     pub(super) fn open(disk: Arc<Disk>, clock: Clock) -> Self {
         let (mut table, mut seen) = (Table::default(), 0);
         let anchor = disk.0.lock().anchor;
-        for (index, record) in disk.0.lock().written.iter().enumerate() {
-            let event = Event::decode(record).unwrap();
+        for (index, event) in disk.0.lock().written.iter().enumerate() {
             seen = seen.max(event.at());
             let view = table.view(event.place());
-            table.apply(&event, view, index as u64 + 1);
+            table.apply(event, view, index as u64 + 1);
         }
         let time = anchor.map_or_else(|| Time::starting(clock, seen), |anchor| Time::continuing(clock, seen, anchor));
         let paper = Self { disk, table: Mutex::new(table), waiters: Waiters::default(), time };
@@ -147,12 +146,12 @@ impl Paper {
         flying.map(|kept| (kept.value.action, state.sent.contains(&kept.value.action))).collect()
     }
 
-    /// Reads the disk anew; it says the same as this process does.
+    /// Reads the disk anew, from bytes; it says the same as this process does.
     pub(super) fn reread(&self) -> Vec<Event> {
         let (table, state) = (self.table.lock(), self.disk.0.lock());
         let (mut again, mut events) = (Table::default(), Vec::new());
-        for (index, record) in state.written.iter().enumerate() {
-            let event = Event::decode(record).unwrap();
+        for (index, written) in state.written.iter().enumerate() {
+            let event = Event::decode(&Bytes::from(written.encode().unwrap())).unwrap();
             let view = again.view(event.place());
             again.apply(&event, view, index as u64 + 1);
             events.push(event);
