@@ -185,8 +185,7 @@ impl Phase {
             }
             (Self::Unknown { .. }, Evidence::Probe) => matches!(next, Self::Completed(_) | Self::NotSent),
             (Self::Unknown { .. } | Self::AwaitingInput { .. }, Evidence::Operator { .. }) => next.is_final(),
-            (Self::Dispatching | Self::Unknown { .. } | Self::AwaitingInput { .. }, _)
-            | (Self::Completed(_) | Self::Failed { .. } | Self::NotSent | Self::Abandoned, _) => false,
+            _ => false,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer, where there is one.
 
-use super::budget::Seen;
-use super::claim::Phase;
+use super::budget::{Seen, Task};
+use super::claim::{Claim, Phase};
 use super::digest::Digest;
+use super::fence::Session;
 use super::{Millis, Place};
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::model::entry::Entry;
@@ -32,6 +33,20 @@ pub enum Event {
         /// When.
         at: Millis,
     },
+    /// What was known when the events that made it were dropped.
+    Carried(Carried),
+}
+
+/// One thing as it was known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Carried {
+    /// A claim.
+    Claim(Digest, Box<Claim>),
+    /// A task.
+    Task(Digest, Task),
+    /// A session.
+    Session(Digest, Session),
 }
 
 /// A claim begins.

@@ -81,10 +81,12 @@ async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]
             }
         }
         hands.pass(Duration::from_millis(step));
-        let explicit = match sum {
-            ..TTL => "ended",
-            ..90_000 => "expired",
-            _ => "open",
+        let explicit = if sum < TTL {
+            "ended"
+        } else if sum < TTL + KEEP {
+            "expired"
+        } else {
+            "open"
         };
         assert_eq!(word(&*store, "explicit").await, explicit, "{sum} ms, {turns:?}");
         assert_eq!(word(&*store, "derived").await, if sum < TTL { "ended" } else { "open" }, "{sum} ms, {turns:?}");

@@ -78,8 +78,9 @@ async fn stands(store: &dyn Store, key: &str) -> Standing {
 async fn arrive(store: Arc<dyn Store>, ran: Arc<AtomicUsize>) -> Bytes {
     let intent = call(&*store, "key");
     loop {
-        let stands = match stands(&*store, "key").await {
-            Standing::Open { .. } => match begin(&*store, &intent).await {
+        let mut found = stands(&*store, "key").await;
+        if matches!(found, Standing::Open { .. }) {
+            found = match begin(&*store, &intent).await {
                 Ok(_) => {
                     ran.fetch_add(1, Ordering::SeqCst);
                     store.sent(intent.action).unwrap();
@@ -88,15 +89,17 @@ async fn arrive(store: Arc<dyn Store>, ran: Arc<AtomicUsize>) -> Bytes {
                     end(&*store, settle(&intent, Phase::Completed(stored))).await.unwrap();
                     continue;
                 }
-                Err(Refused::Taken(standing)) => standing,
-                Err(other) => panic!("{other:?}"),
-            },
-            other => other,
-        };
-        match stands {
-            Standing::InFlight(action) => store.ended(intent.key, action).await,
-            Standing::Ended(stored) => return store.body(&stored).await.unwrap(),
-            other => panic!("{other:?}"),
+                Err(refused) => {
+                    let Refused::Taken(found) = refused else { panic!("{refused:?}") };
+                    found
+                }
+            };
+        }
+        if let Standing::InFlight(action) = found {
+            store.ended(intent.key, action).await;
+        } else {
+            let Standing::Ended(stored) = found else { panic!("{found:?}") };
+            return store.body(&stored).await.unwrap();
         }
     }
 }
@@ -122,12 +125,11 @@ async fn a_budget_of_ten_lets_ten_through(stand: &Stand) {
     let calls = (0..1000).map(|n| {
         let (store, limits) = (store.clone(), limits.clone());
         tokio::spawn(async move {
-            let command = match n % 2 {
-                0 => Command::Begin(Box::new(Intent { limits, ..call(&*store, &format!("key {n}")) })),
-                _ => {
-                    let price = Price { tool: ToolName::new("bank__see"), cost: 1 };
-                    Command::Reserve(Reserve { task: named("task"), limits, price })
-                }
+            let command = if n % 2 == 0 {
+                Command::Begin(Box::new(Intent { limits, ..call(&*store, &format!("key {n}")) }))
+            } else {
+                let price = Price { tool: ToolName::new("bank__see"), cost: 1 };
+                Command::Reserve(Reserve { task: named("task"), limits, price })
             };
             match store.run(command, None).await.unwrap() {
                 Ok(_) => 1,

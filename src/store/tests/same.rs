@@ -14,7 +14,7 @@ use crate::store::state::{Place, View};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Numbers that a seed decides (SplitMix64).
+/// Numbers that a seed decides (`SplitMix64`).
 #[derive(Debug)]
 pub(super) struct Dice(u64);
 

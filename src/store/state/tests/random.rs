@@ -176,8 +176,8 @@ impl Book {
         if stale { self.token / 2 } else { self.token }
     }
 
-    fn take(&mut self, step: Step) {
-        match step {
+    fn take(&mut self, step: &Step) {
+        match *step {
             Step::Begin { .. } => self.begin(step),
             Step::Settle { key, stranger, phase, word, cost } => self.settle((key, stranger), phase, word, cost),
             Step::Reserve { task, tool, cost } => {
@@ -209,8 +209,8 @@ impl Book {
         }
     }
 
-    fn begin(&mut self, step: Step) {
-        let Step::Begin { key, fingerprint, round, place, stale, tool, cost, keep } = step else { return };
+    fn begin(&mut self, step: &Step) {
+        let Step::Begin { key, fingerprint, round, place, stale, tool, cost, keep } = *step else { return };
         let (task, session) = (Digest::of(&[b't', place.0]), Digest::of(&[b's', place.1]));
         let intent = Intent {
             key: Digest::of(&[b'k', key]),
@@ -272,8 +272,9 @@ impl Book {
             Phase::NotSent => (May::Begin, Charge::Release),
             Phase::Failed { answer, again } if *again || answer.is_none() => (May::Begin, Charge::Release),
             Phase::Failed { .. } => (May::From(ended), Charge::Release),
-            Phase::Completed(_) => (May::From(ended), Charge::Settle(cost.unwrap_or(self.paid[paid].reserved))),
-            Phase::Abandoned => (May::From(ended), Charge::Settle(cost.unwrap_or(self.paid[paid].reserved))),
+            Phase::Completed(_) | Phase::Abandoned => {
+                (May::From(ended), Charge::Settle(cost.unwrap_or(self.paid[paid].reserved)))
+            }
             Phase::AwaitingInput { .. } => (May::Round(intent.round), Charge::Hold),
             Phase::Unknown { .. } | Phase::Dispatching => (May::Nothing, Charge::Hold),
         };
@@ -357,7 +358,7 @@ proptest! {
     fn whatever_happens_the_promises_hold(limits in limits(), steps in prop::collection::vec(step(), 1..80)) {
         let mut book = Book::new(limits);
         for step in steps {
-            book.take(step);
+            book.take(&step);
             book.check();
         }
         book.replay();
@@ -368,7 +369,9 @@ proptest! {
     #[test]
     fn events_apply_to_any_view(limits in limits(), steps in prop::collection::vec(step(), 1..60), skip in any::<u64>()) {
         let mut book = Book::new(limits);
-        steps.into_iter().for_each(|step| book.take(step));
+        for step in steps {
+            book.take(&step);
+        }
         let mut world = World::default();
         let kept = book.events.iter().enumerate().filter(|(index, _)| skip >> (index % 64) & 1 == 0);
         kept.for_each(|(_, event)| world.apply(event));

@@ -7,9 +7,10 @@ use proptest::prelude::*;
 fn phase() -> impl Strategy<Value = Phase> {
     let stored =
         (any::<bool>(), any::<bool>(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(file, error, body)| {
-            match file {
-                true => Stored::in_file(error, Digest::of(&body), body.len() as u64),
-                false => Stored::inline(error, Bytes::from(body)),
+            if file {
+                Stored::in_file(error, Digest::of(&body), body.len() as u64)
+            } else {
+                Stored::inline(error, Bytes::from(body))
             }
         });
     let none = Just(None::<Stored>);
@@ -113,7 +114,7 @@ proptest! {
 
 #[test]
 fn a_body_may_be_anything() {
-    let megabyte: Vec<u8> = (0..1 << 20).map(|n: u32| n.to_le_bytes()[usize::from(n % 3 == 0)]).collect();
+    let megabyte: Vec<u8> = (0..1 << 20).map(|n: u32| n.to_le_bytes()[usize::from(n.is_multiple_of(3))]).collect();
     for body in [&b""[..], b"\n", b"\n\n{}\n", b"{\"completed\":1}\n", &[0, 255, 10, 13], &megabyte] {
         let call = intent("key", 1);
         let mut view = after(&call, None);

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 pub(super) const LIMIT: u64 = 3;
 /// How long an answer is waited for, and how long it is listened for after that.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
-const LISTENING: Duration = Duration::from_secs(60);
+const LISTENING: Duration = Duration::from_mins(1);
 /// How long a duplicate is held.
 const HOLD: Duration = Duration::from_secs(2);
 
@@ -41,7 +41,10 @@ pub(super) struct Asked {
 /// What the agent is told.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Told {
-    Answer { is_error: bool, body: Bytes },
+    Answer {
+        is_error: bool,
+        body: Bytes,
+    },
     Question,
     NotRun(&'static str),
     Unknown,
@@ -81,13 +84,8 @@ impl Gate {
                     None => continue,
                 }
             }
-            let lease = match asked.takes_lane {
-                true => match self.lanes.enter(task(asked.task)).await {
-                    Ok(lease) => Some(lease),
-                    Err(_) => return Told::NotRun("session_busy"),
-                },
-                false => None,
-            };
+            let lease = if asked.takes_lane { Some(self.lanes.enter(task(asked.task)).await) } else { None };
+            let Ok(lease) = lease.transpose() else { return Told::NotRun("session_busy") };
             let intent = self.intent(&asked);
             self.world.pause().await;
             match self.store.run(Command::Begin(Box::new(intent.clone())), None).await {

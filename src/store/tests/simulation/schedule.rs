@@ -19,7 +19,7 @@ type Work = Pin<Box<dyn Future<Output = ()>>>;
 pub(super) struct Schedule(Rc<RefCell<Tasks>>);
 
 struct Tasks {
-    tasks: Vec<Task>,
+    all: Vec<Task>,
     dice: Dice,
     parent: Arc<Mutex<Option<Waker>>>,
     hands: &'static Hands,
@@ -55,20 +55,20 @@ impl Schedule {
     /// Nothing to do yet. `hands` go with tokio's time.
     pub(super) fn new(seed: u64, hands: &'static Hands) -> Self {
         let (parent, time) = (Arc::default(), Instant::now());
-        Self(Rc::new(RefCell::new(Tasks { tasks: Vec::new(), dice: Dice::new(seed), parent, hands, time, trace: 0 })))
+        Self(Rc::new(RefCell::new(Tasks { all: Vec::new(), dice: Dice::new(seed), parent, hands, time, trace: 0 })))
     }
 
     /// Begins a task of `group`.
     pub(super) fn spawn(&self, group: u64, work: impl Future<Output = ()> + 'static) {
         let mut tasks = self.0.borrow_mut();
         let flag = Arc::new(Flag { is_ready: AtomicBool::new(true), parent: tasks.parent.clone() });
-        tasks.tasks.push(Task { group, flag, work: Some(Box::pin(work)), is_over: false });
+        tasks.all.push(Task { group, flag, work: Some(Box::pin(work)), is_over: false });
     }
 
     /// Ends all tasks of `group` where they stand.
     pub(super) fn kill(&self, group: u64) {
         let mut dead = Vec::new();
-        for task in self.0.borrow_mut().tasks.iter_mut().filter(|task| task.group == group) {
+        for task in self.0.borrow_mut().all.iter_mut().filter(|task| task.group == group) {
             task.is_over = true;
             dead.extend(task.work.take());
         }
@@ -83,7 +83,7 @@ impl Schedule {
                 *self.0.borrow().parent.lock() = Some(cx.waker().clone());
                 match self.choose() {
                     Some(chosen) => self.go_on(chosen),
-                    None if self.0.borrow().tasks.iter().all(|task| task.is_over) => return Poll::Ready(()),
+                    None if self.0.borrow().all.iter().all(|task| task.is_over) => return Poll::Ready(()),
                     None => return Poll::Pending,
                 }
             }
@@ -94,10 +94,10 @@ impl Schedule {
 
     fn choose(&self) -> Option<usize> {
         let mut tasks = self.0.borrow_mut();
-        tasks.tasks.retain(|task| !task.is_over);
+        tasks.all.retain(|task| !task.is_over);
         let is_ready = |task: &Task| task.flag.is_ready.load(Ordering::Relaxed);
         let ready: Vec<usize> =
-            tasks.tasks.iter().enumerate().filter(|(_, task)| is_ready(task)).map(|(index, _)| index).collect();
+            tasks.all.iter().enumerate().filter(|(_, task)| is_ready(task)).map(|(index, _)| index).collect();
         let chosen = ready[..].get(usize::try_from(tasks.dice.roll(ready.len().max(1) as u64)).ok()?).copied()?;
         tasks.trace = tasks.trace.wrapping_mul(31).wrapping_add(chosen as u64 + ready.len() as u64 * 1009);
         Some(chosen)
@@ -109,7 +109,7 @@ impl Schedule {
             let now = Instant::now();
             tasks.hands.pass(now - tasks.time);
             tasks.time = now;
-            let task = &mut tasks.tasks[chosen];
+            let task = &mut tasks.all[chosen];
             task.flag.is_ready.store(false, Ordering::Relaxed);
             let Some(work) = task.work.take() else { return };
             (work, task.flag.clone())
@@ -118,7 +118,7 @@ impl Schedule {
         let is_over = work.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         // Tasks only come behind this one while it goes on.
         let mut tasks = self.0.borrow_mut();
-        let task = &mut tasks.tasks[chosen];
+        let task = &mut tasks.all[chosen];
         task.is_over |= is_over;
         if !task.is_over {
             task.work = Some(work);
