@@ -99,8 +99,8 @@ fn judge(
     let arguments = &*split;
     let checked = note(out, "arguments", rules.arguments.check(schema, arguments))?;
     let permit = note(out, "permission", rules.permission.allow(caller, arguments, &checked))?;
-    let ruled = note(out, "rules", rules.rules.apply(caller, arguments, &permit))?;
-    let watched = rules_of_tasks(policy, tool, &ruled, out)?;
+    let passed = note(out, "rules", rules.rules.apply(caller, arguments, &permit))?;
+    let watched = watch(policy, tool, &passed, out)?;
     if let Some(rule) = &rules.idempotency {
         let given = Given { argument: key.as_deref(), ..Given::default() };
         let (server, own) = tool.as_str().split_once(SEPARATOR).unwrap_or(("", tool.as_str()));
@@ -115,8 +115,8 @@ fn judge(
 }
 
 /// The task of a call that is only explained has no calls yet.
-fn rules_of_tasks(policy: &Policy, tool: &ToolName, ruled: &Ruled, out: &mut String) -> Result<Watched, Refusal> {
-    let allowed = policy.repetition.watch(&[], tool, 0, ruled)?;
+fn watch(policy: &Policy, tool: &ToolName, passed: &Ruled, out: &mut String) -> Result<Watched, Refusal> {
+    let allowed = policy.repetition.watch(&[], tool, 0, passed)?;
     if let Some(words) = policy.repetition.describe() {
         let _ = writeln!(out, "  repetition  passed   {words}");
     }

@@ -136,13 +136,14 @@ impl Section for Settings {
             let hint = "take `window` away: a key that was given counts for `ttl`";
             problems.under("window", |problems| problems.error("is for derived keys, and none is derived", hint));
         }
-        let window = between("window", window.as_deref(), WINDOWS, problems).unwrap_or(ttl);
-        judge_window(window, ttl, problems);
+        let own = between("window", window.as_deref(), WINDOWS, problems);
+        judge_window(own, ttl, problems);
+        let window = own.unwrap_or(ttl);
         let derive = derive
             .map_or_else(derive::Rule::default, |derive| problems.under("derive", |problems| derive.compile(problems)));
         let upstream = upstream.and_then(|one| problems.under("upstream", |problems| one.compile(problems)));
         problems.under("not_executed", |problems| judge_errors(&not_executed, problems));
-        let probe = probe.and_then(|probe| problems.under("probe", |problems| probe.compile(problems)));
+        let probe = probe.map(|probe| problems.under("probe", |problems| probe.compile(problems)));
         let attempts = attempts.unwrap_or(1);
         if !(1..=MAX_ATTEMPTS).contains(&attempts) {
             let hint = format!("between 1 and {MAX_ATTEMPTS}");
@@ -154,8 +155,9 @@ impl Section for Settings {
     }
 }
 
-fn judge_window(window: Duration, ttl: Duration, problems: &mut Problems) {
-    problems.under("window", |problems| {
+fn judge_window(window: Option<Duration>, ttl: Duration, problems: &mut Problems) {
+    let (key, window) = window.map_or(("ttl", ttl), |window| ("window", window));
+    problems.under(key, |problems| {
         if window > ttl {
             let hint = "a call cannot be recognised for longer than it is kept: raise `ttl`, or lower `window`";
             problems.error(format!("is longer than `ttl` ({}s)", ttl.as_secs()), hint);

@@ -263,12 +263,12 @@ impl Refusal {
     }
 
     /// What was used up, as budgets name it.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other refusal is of a budget")]
     pub fn dimension(&self) -> Option<&'static str> {
         match self {
             Self::BudgetExceeded { dimension, .. } => Some(dimension),
             Self::BudgetCallsExceeded { .. } => Some("calls_per_task"),
             Self::RateExceeded { .. } => Some("rate"),
-            #[expect(clippy::wildcard_enum_match_arm, reason = "no other refusal is of a budget")]
             _ => None,
         }
     }

@@ -90,14 +90,11 @@ pub const FILE_KEYS: &[&str] = &["contracts", "layers", "budgets", "repetition"]
 
 /// What the format has and this version does not enforce: a `*` is any key.
 const LATER: &[&[&str]] = &[
-    &["contracts", "*", "idempotency"],
-    &["contracts", "*", "budget"],
+    &["contracts", "*", "idempotency", "probe"],
     &["contracts", "*", "approval"],
     &["contracts", "*", "variants"],
     &["contracts", "*", "rewrite"],
     &["contracts", "*", "repetition"],
-    &["budgets"],
-    &["repetition"],
     &["contracts", "*", "results"],
     &["layers", "profile"],
     &["layers", "group"],

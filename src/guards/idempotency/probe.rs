@@ -56,7 +56,7 @@ pub enum Verdict {
 }
 
 impl Settings {
-    pub(super) fn compile(self, problems: &mut Problems) -> Option<Probe> {
+    pub(super) fn compile(self, problems: &mut Problems) -> Probe {
         let Self { tool, arguments, found, absent_after } = self;
         problems.under("found", |problems| judge(&found, problems));
         problems.under("arguments", |problems| {
@@ -68,7 +68,7 @@ impl Settings {
         });
         let absent_after = between("absent_after", absent_after.as_deref(), ABSENTS, problems);
         let absent_after = absent_after.unwrap_or(ABSENT_AFTER);
-        Some(Probe { tool: ToolName::new(&tool), arguments, found, absent_after })
+        Probe { tool: ToolName::new(&tool), arguments, found, absent_after }
     }
 }
 

@@ -219,6 +219,7 @@ fn contradictions_are_named() {
         (json!({ "require": true, "window": "2m" }), "Error window: is for derived keys"),
         (json!({ "window": "2h" }), "Error window: is longer than `ttl` (3600s)"),
         (json!({ "window": "30s" }), "Warning window: is so short"),
+        (json!({ "ttl": "1m" }), "Warning ttl: is so short"),
         (json!({ "ttl": "1s" }), "Error ttl: is out of bounds"),
         (json!({ "ttl": "soon" }), "Error ttl: is no length of time"),
         (json!({ "derive": [] }), "Error derive: no key can be made"),

@@ -18,6 +18,7 @@ impl Refusal {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others have run or not")]
     fn ran(&self) -> &'static str {
         match self {
             Self::ExecutedButNotRecorded => "The tool has run.",
@@ -84,6 +85,7 @@ impl Refusal {
     }
 
     /// The refusals of steps 7 to 12: those that look beyond one call.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "explanation names them all, and is exhaustive")]
     fn of_the_task(&self) -> (String, String) {
         let (what, next): (String, &str) = match self {
             Self::LoopDetected { pattern } => (

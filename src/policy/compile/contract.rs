@@ -67,10 +67,7 @@ pub(super) fn compile(
     if let Some(side_effect) = &side_effect {
         problems.under("side_effect", |problems| judge_rollback(side_effect, servers, problems));
     }
-    if !secrets.is_empty() {
-        let hint = "write `secrets: []`, or use a later version";
-        problems.under("secrets", |problems| problems.error("secrets are not enforced by this version", hint));
-    }
+    judge_secrets(&secrets, problems);
     problems.under("audit", |problems| judge_audit(&audit, problems));
     if let Some(idempotency) = &idempotency {
         problems.under(idempotency::Settings::NAME, |problems| judge_pointers(idempotency, &arguments, problems));
@@ -101,6 +98,13 @@ pub(super) fn compile(
         idempotency: idempotency.or_else(|| changes.then(idempotency::Rule::default)),
         budget,
         audit,
+    }
+}
+
+fn judge_secrets(secrets: &[String], problems: &mut Problems) {
+    if !secrets.is_empty() {
+        let hint = "write `secrets: []`, or use a later version";
+        problems.under("secrets", |problems| problems.error("secrets are not enforced by this version", hint));
     }
 }
 

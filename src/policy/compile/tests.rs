@@ -48,12 +48,17 @@ contracts:
         note:         { default: null }
     rules:
       - { code: amount_out_of_range, when: "arguments.amount_cents > 1000000 && !('finance' in caller.roles)" }
+    idempotency: { derive: [/tenant_id, /customer_id, /amount_cents], ttl: 1h }
+    budget: { max_calls_per_task: 1, timeout_ms: 3000, cost: 1 }
     side_effect: { writes: "invoices(draft)", rollback: { tool: billing__delete_draft_invoice, arguments: { id: result#/id } } }
     secrets: []
     audit: [customer_id]
   billing__get_invoice: { purpose: Show one., actions: [read], secrets: [] }
 layers:
   global: { deny: ["*__drop_*"] }
+budgets:
+  global: { max_tool_calls: 30, max_cost: 10, on_limit: { cost: degrade } }
+repetition: {}
 "#;
 
 const BROKEN: &str = r#"
@@ -113,8 +118,17 @@ fn the_whole_format_that_is_enforced_compiles() {
     let admitted = policy.allowlist.admit(&bot(), &ToolName::new("billing__create_invoice")).unwrap();
     assert!(admitted.rules().side_effect);
     assert_eq!(admitted.rules().audit, ["customer_id"]);
+    // 003-61, 003-62: the documents' numbers; the task's are those of all layers.
+    let asked = admitted.rules().budget.ask(&policy.tasks, &bot(), (&ToolName::new("x"), true));
+    assert_eq!(
+        (asked.limits.calls_per_tool, asked.limits.tool_calls, asked.price.cost),
+        (Some(1), Some(30), 1_000_000)
+    );
+    assert_eq!(admitted.rules().budget.timeout(), Some(Duration::from_secs(3)));
+    assert!(policy.repetition.describe().is_some());
+    assert_eq!(admitted.rules().idempotency.as_ref().unwrap().reads().len(), 3);
     let read = policy.allowlist.admit(&bot(), &ToolName::new("billing__get_invoice")).unwrap();
-    assert!(!read.rules().side_effect);
+    assert!(!read.rules().side_effect && read.rules().idempotency.is_none());
     // 003-21: no contract, no tool.
     let denied = policy.allowlist.admit(&bot(), &ToolName::new("billing__other")).unwrap_err();
     assert_eq!(denied.refusal, Refusal::ToolNotAllowlisted);
@@ -139,4 +153,76 @@ fn an_unknown_action_is_a_side_effect() {
     let policy = compiled.policy.unwrap();
     assert!(policy.allowlist.admit(&bot(), &ToolName::new("fs__a")).unwrap().rules().side_effect);
     assert!(shown.contains("warning: `frobnicate` is no known action"), "{shown}");
+}
+
+/// One contract of `fs__a` with `section`, and `rest` beside the contracts.
+fn problems_of(section: &str, rest: &str) -> String {
+    let text = format!("contracts: {{ fs__a: {{ purpose: p, actions: [write], secrets: [], {section} }} }}\n{rest}\n");
+    compile_files(&[("a.yaml", &text)], Mode::Enforce).1
+}
+
+/// 004-53, 004-58: whatever changes something is told apart, whether its contract says how or not.
+#[test]
+fn side_effects_have_keys_without_being_told() {
+    for action in ["write", "delete", "pay", "grant", "notify", "frobnicate"] {
+        let text = format!("contracts: {{ fs__a: {{ purpose: p, actions: [read, {action}], secrets: [] }} }}\n");
+        let policy = compile_files(&[("a.yaml", &text)], Mode::Enforce).0.policy.unwrap();
+        let admitted = policy.allowlist.admit(&bot(), &ToolName::new("fs__a")).unwrap();
+        assert_eq!(admitted.rules().idempotency.as_ref().unwrap().ttl(), Duration::from_hours(1), "{action}");
+    }
+}
+
+/// 004-29, 004-55, DESIGN §2: sections that contradict each other, or name what is not there, say where and what to do.
+#[test]
+fn sections_that_contradict_each_other_do_not_load() {
+    let cases = [
+        ("idempotency: { require: true, derive: arguments }", "", "every call has a key", "take `derive` away"),
+        ("idempotency: { ttl: 2m }, budget: { timeout_ms: 60000 }", "", "", ""),
+        ("idempotency: { ttl: soon }", "", "is no length of time", "write 60s"),
+        (
+            "idempotency: { derive: [/naem] }, arguments: { additionalProperties: false, properties: { name: {} } }",
+            "",
+            "the contract allows no argument `naem`",
+            "did you mean `name`?",
+        ),
+        ("idempotency: { derive: { a: b } }", "", "expected text or a list", ""),
+        ("idempotency: { windows: 1h }", "", "unknown key `windows`", "did you mean `window`?"),
+        ("idempotency: { probe: { tool: fs__b, found: /id } }", "", "`probe` is not enforced by this version", ""),
+        ("idempotency: { attempts: 11 }", "", "is out of bounds", "between 1 and 10"),
+        (
+            "budget: { max_call_per_task: 1 }",
+            "",
+            "unknown key `max_call_per_task`",
+            "did you mean `max_calls_per_task`?",
+        ),
+        ("budget: { timeout_ms: 61000 }", "", "warning: is longer than the server's `timeout` (60000 ms)", "raise"),
+        ("budget: { rate: { calls: 1 } }", "", "missing `per`", "add `per`"),
+        (
+            "",
+            "budgets: { agent: { suport-bot: { max_steps: 1 } } }",
+            "no caller is the agent `suport-bot`",
+            "support-bot",
+        ),
+        ("", "budgets: { group: { support: { max_steps: 1 } } }", "no caller has the group `support`", ""),
+        ("", "budgets: { global: { max_steps: 1, on_limit: { steps: pause } } }", "expected one of", ""),
+        ("", "repetition: { except: [sf__a] }", "`sf__a` is no tool of a declared server", "server__tool"),
+        ("", "repetition: { stop: 99 }", "is out of bounds", "between 2 and 32"),
+    ];
+    for (section, rest, message, hint) in cases {
+        let shown = problems_of(section, rest);
+        assert_eq!(shown.lines().filter(|line| line.starts_with("a.yaml:")).count(), usize::from(!message.is_empty()));
+        assert!(shown.contains(message) && shown.contains(hint), "{section} {rest}: {shown}");
+    }
+    let twice = [("a.yaml", "repetition: {}\n"), ("b.yaml", "repetition: {}\n")];
+    assert!(compile_files(&twice, Mode::Enforce).1.contains("b.yaml:1:1: error: is in two policy files"));
+}
+
+/// 004-55: the server's own time counts where the contract has none.
+#[test]
+fn a_key_outlives_the_attempts_of_its_call() {
+    let text = "contracts: { billing__a: { purpose: p, actions: [write], secrets: [], idempotency: { ttl: 5m } } }\n";
+    let shown = compile_files(&[("a.yaml", text)], Mode::Enforce).1;
+    assert!(shown.contains("error: is shorter than what a call can take: 1 times 600 s"), "{shown}");
+    let shorter = text.replace("} } }", "}, budget: { timeout_ms: 3000 } } }");
+    assert_eq!(compile_files(&[("a.yaml", &shorter)], Mode::Enforce).1, "");
 }
