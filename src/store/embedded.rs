@@ -27,11 +27,14 @@ use index::Index;
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod index;
 mod indexer;
 mod open;
 
+/// How long the ledger goes back, unless the configuration says otherwise: 90 days.
+pub const RETENTION: Duration = Duration::from_hours(90 * 24);
 /// Things in memory that the index does not have yet; a decision waits while there are more.
 const BEHIND: usize = 1 << 16;
 
@@ -51,6 +54,8 @@ struct Shared {
     waiters: Waiters,
     time: Time,
     pace: indexer::Pace,
+    /// How long closed segments of the journal are kept.
+    retention: Duration,
     /// Behind `index`, which is closed first.
     closing: open::Closing,
 }
@@ -59,7 +64,12 @@ impl Embedded {
     /// Opens the store of the data directory `data`, whose journal is `journal`: brings the index up to the journal, or
     /// makes it anew. Calls that were in flight when the last process ended come to rest (SEMANTICS §4). Blocks.
     pub fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Self, Error> {
-        let shared = Arc::new(open::open(data, journal, clock)?);
+        Self::keeping(data, journal, clock, RETENTION)
+    }
+
+    /// As `open`, with closed segments of the journal kept for `retention` after their last write.
+    pub fn keeping(data: &Path, journal: Journal, clock: Clock, retention: Duration) -> Result<Self, Error> {
+        let shared = Arc::new(open::open(data, journal, clock, retention)?);
         let behind = Arc::clone(&shared);
         let indexer = std::thread::Builder::new()
             .name("index".to_owned())
@@ -131,7 +141,7 @@ fn reached(event: &Event, intent: &'static str, outcome: &'static str) {
     match event {
         Event::Intended(_) => failpoint::reached(intent),
         Event::Settled(_) => failpoint::reached(outcome),
-        Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } => {}
+        Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => {}
     }
 }
 
@@ -139,7 +149,7 @@ fn reached(event: &Event, intent: &'static str, outcome: &'static str) {
 fn is_awaited(event: &Event) -> bool {
     match event {
         Event::Intended(_) | Event::Settled(_) | Event::Fenced { .. } => true,
-        Event::Reserved(_) | Event::Spent(_) => false,
+        Event::Reserved(_) | Event::Spent(_) | Event::Carried(_) => false,
     }
 }
 
@@ -273,3 +283,6 @@ impl Shared {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests;

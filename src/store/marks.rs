@@ -31,9 +31,10 @@ struct Slots {
 }
 
 impl Marks {
-    /// Opens the marks in `data`; with those that the last process left.
-    pub(super) fn open(data: &Path) -> io::Result<(Self, HashSet<[u8; MARK]>)> {
+    /// Opens the marks in `data`; with those that the last process left, unless they are gone: then nothing is proven.
+    pub(super) fn open(data: &Path) -> io::Result<(Self, Option<HashSet<[u8; MARK]>>)> {
         let path = data.join("sent");
+        let was_there = path.exists();
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -48,7 +49,7 @@ impl Marks {
             file.read_exact_at(&mut mark, slot * MARK as u64)?;
             left.insert(mark);
         }
-        Ok((Self { file, slots: Mutex::default() }, left))
+        Ok((Self { file, slots: Mutex::default() }, was_there.then_some(left)))
     }
 
     /// Marks `action`; the kernel has it when this returns.

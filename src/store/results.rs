@@ -72,7 +72,6 @@ impl Results {
 
     /// Removes what nothing refers to and nobody wrote or found again for `age`, and what was never finished; gives how many
     /// files. Whoever puts a file has to refer to it within `age`. Blocks.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for who knows what is referred to: the index"))]
     pub(super) fn sweep(&self, age: Duration, mut is_needed: impl FnMut(&Digest) -> bool) -> io::Result<usize> {
         let mut removed = 0;
         for shard in std::fs::read_dir(&self.dir)? {

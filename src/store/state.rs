@@ -13,7 +13,7 @@ use budget::{Exceeded, Task};
 use claim::{Claim, Phase, Standing};
 use command::{Command, Intent, Reserve, Settle, Spend};
 use digest::Digest;
-use event::{Charge, Event, Intended, Reserved, Settled, Spent};
+use event::{Carried, Charge, Event, Intended, Reserved, Settled, Spent};
 use fence::Session;
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12, clock).
@@ -180,6 +180,9 @@ pub fn apply(event: &Event, view: &mut View) {
             }
             task.note(spent.failed, spent.seen, spent.at);
         }
+        Event::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
+        Event::Carried(Carried::Task(_, task)) => view.task = Some(task.clone()),
+        Event::Carried(Carried::Session(_, session)) => view.session = Some(*session),
         Event::Fenced { token, at, .. } => {
             view.session = Some(Session::holding(view.session.as_ref(), *token, *at));
         }

@@ -26,6 +26,8 @@ pub(super) struct Table {
     pub(super) sessions: HashMap<Digest, Kept<Session>>,
     /// The last record applied.
     pub(super) last: u64,
+    /// The last record that is in the index, too.
+    pub(super) indexed: u64,
     /// The newest fencing token that was ever given out or used.
     pub(super) token: u64,
 }

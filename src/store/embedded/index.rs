@@ -8,6 +8,7 @@
 //! a <action id>          the call key it holds
 //! o <call key>           the claim has not come to an end
 //! x <time> <c|t|s> <key> something may be forgotten from then on
+//! r <digest> <call key>  the claim's answer lies in that file
 //! ```
 
 use super::super::claims::Error;
@@ -15,7 +16,7 @@ use super::super::state::Millis;
 use super::super::state::budget::Task;
 use super::super::state::claim::{Age, Claim};
 use super::super::state::digest::Digest;
-use super::super::state::event::{decode, encode, fill};
+use super::super::state::event::{Carried, Event, decode, encode, fill};
 use super::super::state::fence::Session;
 use crate::model::ids::ActionId;
 use bytes::Bytes;
@@ -38,6 +39,7 @@ const SESSION: u8 = b's';
 const ACTION: u8 = b'a';
 const OPEN: u8 = b'o';
 const EXPIRY: u8 = b'x';
+const RESULT: u8 = b'r';
 const META: &[u8] = b"m";
 
 /// How far the journal is indexed.
@@ -125,6 +127,37 @@ impl Index {
         calmly(|| self.0.flush()).map(|_| ())
     }
 
+    /// Whether an answer that may be given again lies in the file `digest`.
+    pub(super) fn needs(&self, digest: &Digest) -> Result<bool, Error> {
+        let prefix = [&[RESULT][..], digest.as_bytes()].concat();
+        let keys = calmly(|| self.0.scan_prefix(prefix).keys().collect::<sled::Result<Vec<_>>>())?;
+        for key in keys.iter().filter_map(|key| Some(Digest::new(key.get(33..)?.try_into().ok()?))) {
+            let claim = self.claim(&key)?;
+            if claim.is_some_and(|claim| claim.phase.stored().is_some_and(|stored| stored.digest == *digest)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Everything in it, as events that make it anew.
+    pub(super) fn carried(&self) -> impl Iterator<Item = Result<Vec<u8>, Error>> {
+        let kinds = [CLAIM, TASK, SESSION].into_iter();
+        kinds.flat_map(|kind| self.0.scan_prefix([kind])).map(|entry| {
+            let (name, value) = calmly(|| entry)?;
+            let key = name.get(1..).and_then(|key| Some(Digest::new(key.try_into().ok()?)));
+            let (Some(kind), Some(key)) = (name.first(), key) else {
+                return Err(Error::Broken("the index holds a name that is none".to_owned()));
+            };
+            let carried = match *kind {
+                CLAIM => Carried::Claim(key, Box::new(read_claim(&value)?)),
+                TASK => Carried::Task(key, read(&value)?),
+                _ => Carried::Session(key, read(&value)?),
+            };
+            Event::Carried(carried).encode().map_err(unreadable)
+        })
+    }
+
     /// Forgets what is over at `now`, but for what `is_busy`; true when there may be more.
     pub(super) fn sweep(&self, now: Millis, is_busy: impl Fn(&Digest) -> bool) -> Result<bool, Error> {
         let until = [&[EXPIRY][..], &now.to_be_bytes()].concat();
@@ -161,6 +194,7 @@ impl Index {
             Age::Remembered => {
                 if let Some(stored) = claim.phase.stored_mut() {
                     stored.body = Bytes::new();
+                    batch.remove(kept_in(&stored.digest, key));
                 }
                 batch.insert(named(CLAIM, key), claim_text(&claim)?);
                 batch.insert(expiring(claim.changed + claim.ttl + claim.keep, CLAIM, key), &[]);
@@ -168,6 +202,7 @@ impl Index {
             Age::Forgotten => {
                 batch.remove(named(CLAIM, key));
                 batch.remove(acting(claim.action));
+                claim.phase.stored().into_iter().for_each(|stored| batch.remove(kept_in(&stored.digest, key)));
             }
         }
         Ok(())
@@ -207,6 +242,9 @@ fn idle_since(last: Millis) -> Millis {
 fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim) -> Result<(), Error> {
     batch.insert(named(CLAIM, key), claim_text(claim)?);
     batch.insert(acting(claim.action), key.as_bytes());
+    if let Some(stored) = claim.phase.stored().filter(|stored| stored.in_file) {
+        batch.insert(kept_in(&stored.digest, key), &[]);
+    }
     if claim.phase.is_final() {
         batch.remove(named(OPEN, key));
         batch.insert(expiring(claim.changed + claim.ttl, CLAIM, key), &[]);
@@ -214,6 +252,11 @@ fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim) -> Result<(), Error
         batch.insert(named(OPEN, key), &[]);
     }
     Ok(())
+}
+
+/// That `key`'s answer lies in the file `digest`.
+fn kept_in(digest: &Digest, key: &Digest) -> Vec<u8> {
+    [&[RESULT][..], digest.as_bytes(), key.as_bytes()].concat()
 }
 
 fn claim_text(claim: &Claim) -> Result<Vec<u8>, Error> {

@@ -1,7 +1,9 @@
 //! The indexer: brings what was decided into the index, behind everybody's back, one atomic batch at a time.
 
 use super::super::claims::Error;
+use super::super::journal::{self, Retention};
 use super::super::state::Millis;
+use super::super::state::digest::Digest;
 use super::super::table::drop_unchanged;
 use super::Shared;
 use super::index::{Applied, Changes};
@@ -18,6 +20,10 @@ const EVERY: Duration = Duration::from_millis(250);
 const MANY: usize = 4096;
 /// Milliseconds between checkpoints.
 const CHECKPOINT: Millis = 10_000;
+/// Milliseconds between two looks for what is kept in vain.
+const TIDY: Millis = 10 * 60_000;
+/// How long an answer's file is kept without a claim that refers to it: longer than it takes to settle one.
+const UNCLAIMED: Duration = Duration::from_hours(1);
 
 /// How indexer and callers keep step.
 #[derive(Debug, Default)]
@@ -98,6 +104,7 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
 /// Runs until [`Pace::stop`], or until the index breaks; then the store goes on from memory, and refuses when that is full.
 pub(super) fn run(shared: &Shared) {
     let mut checkpointed = shared.time.now();
+    let mut tidied = checkpointed;
     loop {
         let last = shared.pace.wait();
         let result = shared.catch_up().and_then(|()| {
@@ -106,6 +113,10 @@ pub(super) fn run(shared: &Shared) {
                 shared.index.checkpoint()?;
                 shared.sweep(now)?;
                 checkpointed = now;
+            }
+            if !last && now >= tidied + TIDY {
+                shared.tidy();
+                tidied = now;
             }
             Ok(())
         });
@@ -143,6 +154,7 @@ impl Shared {
             changes.claims.iter().for_each(|(key, _)| drop_unchanged(&mut table.claims, *key, applied.seq));
             changes.tasks.iter().for_each(|(key, _)| drop_unchanged(&mut table.tasks, *key, applied.seq));
             changes.sessions.iter().for_each(|(key, _)| drop_unchanged(&mut table.sessions, *key, applied.seq));
+            table.indexed = applied.seq;
             table.len()
         };
         self.pace.behind(behind);
@@ -159,6 +171,30 @@ impl Shared {
             sessions: table.sessions.iter().map(|(key, kept)| (*key, kept.value)).collect(),
         };
         (changes, Applied { seq: table.last, token: table.token, seen: self.time.now() })
+    }
+
+    /// Drops old segments of the journal and answers that nobody can ask for any more. What does not work is tried again
+    /// later: it only costs room.
+    pub(super) fn tidy(&self) {
+        let upto = self.table.lock().indexed;
+        let carried =
+            self.index.carried().map(|event| event.map_err(|error| journal::Error::NotCarried(error.to_string())));
+        let retention = Retention { upto, age: self.retention };
+        if let Err(error) = block_on(self.journal.compact(retention, carried)) {
+            tracing::warn!(%error, "old segments of the journal cannot be dropped");
+        }
+        let needed = |digest: &Digest| {
+            let is_indexed = self.index.needs(digest).unwrap_or(true);
+            let is_fresh = || {
+                let table = self.table.lock();
+                let mut fresh = table.claims.values().filter_map(|kept| kept.value.phase.stored());
+                fresh.any(|stored| stored.digest == *digest)
+            };
+            is_indexed || is_fresh()
+        };
+        if let Err(error) = self.results.sweep(UNCLAIMED, needed) {
+            tracing::warn!(%error, "old results cannot be removed");
+        }
     }
 
     fn sweep(&self, now: Millis) -> Result<(), Error> {

@@ -20,9 +20,14 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The mark of an index in use.
 const RUNNING: &str = "running";
+/// The mark while it is brought up to the journal: it still names the boot before.
+const OPENING: &str = "opening";
+/// Stands where no boot is known.
+const NO_BOOT: &str = "-";
 /// The mark of an index that was closed and synced.
 const CLEAN: &str = "clean";
 /// Changes that are replayed before they go into the index.
@@ -31,30 +36,39 @@ const PORTION: usize = 8192;
 const IN_FLIGHT: usize = 1 << 16;
 
 /// Opens everything and settles what a crash left in flight.
-pub(super) fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Shared, Error> {
+pub(super) fn open(data: &Path, journal: Journal, clock: Clock, retention: Duration) -> Result<Shared, Error> {
     let (dir, boot) = (index_path(data), boot_id());
     let last = last_mark(data);
     let same_boot = last.as_ref().is_some_and(|last| last.boot == boot && !boot.is_empty());
     let clean = last.as_ref().is_some_and(|last| last.how == CLEAN);
-    let anchor = last.and_then(|last| last.anchor).filter(|_| same_boot);
+    let anchor = last.as_ref().and_then(|last| last.anchor).filter(|_| same_boot);
+    // Not clean any more; but not of this boot either, until nothing is left of the last one.
+    let before = last.as_ref().map_or(NO_BOOT, |last| last.boot.as_str());
+    write_mark(data, OPENING, before, anchor).map_err(unmarked)?;
     let closing = Closing { data: data.to_owned(), boot, anchor, ended_well: AtomicBool::new(false) };
-    closing.mark(RUNNING).map_err(unmarked)?;
-    let (index, applied) = open_index(&dir, same_boot || clean, journal.health().head.seq)?;
+    let (mut index, mut applied) = open_index(&dir, same_boot || clean, journal.health().head.seq)?;
+    let mut reader = Reader::replay(data, applied.seq).map_err(super::unwritten)?;
+    if reader.is_anew() && applied != Applied::default() {
+        drop(index);
+        set_aside(&dir)?;
+        (index, applied) = Index::open(&dir)?;
+        reader = Reader::replay(data, 0).map_err(super::unwritten)?;
+    }
     let results = Results::open(data).map_err(|error| super::unkept(&error))?;
     let (marks, sent) =
         Marks::open(data).map_err(|error| Error::Broken(format!("the marks cannot be read: {error}")))?;
-    let table = Table { token: applied.token, last: applied.seq, ..Table::default() };
+    let table = Table { token: applied.token, last: applied.seq, indexed: applied.seq, ..Table::default() };
     let time = Time::starting(clock, applied.seen);
     let (table, waiters, pace) = (Mutex::new(table), Waiters::default(), Pace::default());
-    let mut shared = Shared { table, index, journal, results, marks, waiters, time, pace, closing };
-    let seen = shared.replay(data, applied)?;
+    let mut shared = Shared { table, index, journal, results, marks, waiters, time, pace, retention, closing };
+    let seen = shared.replay(reader, applied)?;
     shared.time = match anchor {
         Some(anchor) => Time::continuing(clock, seen, anchor),
         None => Time::starting(clock, seen),
     };
+    shared.settle_crashed(sent.as_ref().filter(|_| same_boot))?;
     shared.closing.anchor = Some(shared.time.anchor());
     shared.closing.mark(RUNNING).map_err(unmarked)?;
-    shared.settle_crashed(&sent, same_boot)?;
     Ok(shared)
 }
 
@@ -75,8 +89,7 @@ impl Closing {
 
     /// Notes durably how the index stands.
     fn mark(&self, how: &str) -> io::Result<()> {
-        let anchor = self.anchor.map(|anchor| format!(" {} {}", anchor.at, anchor.steady)).unwrap_or_default();
-        replace(&self.data, &mark_path(&self.data), &format!("{how} {}{anchor}\n", self.boot))
+        write_mark(&self.data, how, &self.boot, self.anchor)
     }
 
     /// sled does not sync its files; after a power cut only synced ones can be trusted.
@@ -102,6 +115,11 @@ impl Drop for Closing {
     }
 }
 
+fn write_mark(data: &Path, how: &str, boot: &str, anchor: Option<Anchor>) -> io::Result<()> {
+    let anchor = anchor.map(|anchor| format!(" {} {}", anchor.at, anchor.steady)).unwrap_or_default();
+    replace(data, &mark_path(data), &format!("{how} {boot}{anchor}\n"))
+}
+
 /// The index, if it can be `trusted` and knows nothing that the journal, at `head`, does not; otherwise an empty one.
 fn open_index(dir: &Path, trusted: bool, head: u64) -> Result<(Index, Applied), Error> {
     sweep_halves(dir);
@@ -118,12 +136,12 @@ fn open_index(dir: &Path, trusted: bool, head: u64) -> Result<(Index, Applied), 
 
 impl Shared {
     /// Applies what the journal holds after `applied`; gives the latest time seen.
-    fn replay(&self, data: &Path, applied: Applied) -> Result<u64, Error> {
+    fn replay(&self, reader: Reader, applied: Applied) -> Result<u64, Error> {
         let mut seen = applied.seen;
         let mut replayed = 0_u64;
-        for record in Reader::open(data).map_err(super::unwritten)? {
+        for record in reader {
             let record = record.map_err(super::unwritten)?;
-            let Some(bytes) = record.event().filter(|_| record.seq > applied.seq) else { continue };
+            let Some(bytes) = record.event() else { continue };
             let event = Event::decode(bytes).map_err(|error| {
                 Error::Broken(format!("record {} of the journal cannot be read: {error}", record.seq))
             })?;
@@ -145,13 +163,14 @@ impl Shared {
 
     /// Settles what was in flight when the last process ended: without the mark that a byte may have left, under a kernel
     /// that has not died since, nothing was sent (SEMANTICS §4).
-    fn settle_crashed(&self, sent: &HashSet<[u8; 16]>, same_boot: bool) -> Result<(), Error> {
+    /// `sent`: the marks, where they can be relied on.
+    fn settle_crashed(&self, sent: Option<&HashSet<[u8; 16]>>) -> Result<(), Error> {
         let mut last = None;
         for (key, claim) in self.unsettled(IN_FLIGHT)? {
             if !matches!(claim.phase, Phase::Dispatching) {
                 continue;
             }
-            let phase = if same_boot && !sent.contains(claim.action.as_bytes()) {
+            let phase = if sent.is_some_and(|sent| !sent.contains(claim.action.as_bytes())) {
                 Phase::NotSent
             } else {
                 Phase::Unknown { why: "toolgate ended while the call was in flight".to_owned() }

@@ -49,7 +49,7 @@ impl Journal {
     pub async fn compact(
         &self,
         retention: Retention,
-        carried: impl Iterator<Item = Vec<u8>>,
+        carried: impl Iterator<Item = Result<Vec<u8>, Error>>,
     ) -> Result<Option<Dropped>, Error> {
         let dir = &self.0.dir;
         let state = retention.upto;

@@ -50,6 +50,9 @@ pub enum Error {
         /// Why, without its text.
         why: String,
     },
+    /// What is to stand for dropped records cannot be given; nothing is dropped.
+    #[error("the state that old segments leave behind can't be read: {0}")]
+    NotCarried(String),
     /// The operating system refused.
     #[error("can't {what} {}: {source}", .path.display())]
     Io {

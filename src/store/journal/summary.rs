@@ -167,7 +167,11 @@ fn seal(last: u64, hash: &Hash) -> Vec<u8> {
 
 /// Writes a summary that carries `events` into `dir`, durably, under a name that nobody reads yet. Gives the record that is to
 /// vouch for it.
-pub(super) fn prepare(dir: &Path, header: &Header, events: impl Iterator<Item = Vec<u8>>) -> Result<Vec<u8>, Error> {
+pub(super) fn prepare(
+    dir: &Path,
+    header: &Header,
+    events: impl Iterator<Item = Result<Vec<u8>, Error>>,
+) -> Result<Vec<u8>, Error> {
     let path = dir.join(name(header.last)).with_extension("new");
     let failed = |source| Error::io("write", &path, source);
     let mut options = std::fs::OpenOptions::new();
@@ -177,6 +181,7 @@ pub(super) fn prepare(dir: &Path, header: &Header, events: impl Iterator<Item = 
     file.write_all(&raw).map_err(failed)?;
     let mut writing = Writing { file, head: Head { seq: 0, hash: hash(&raw) }, frame: Frame::new() };
     for event in events {
+        let event = event?;
         if event.len() > MAX_EVENT {
             return Err(Error::TooLarge { bytes: event.len(), limit: MAX_EVENT });
         }

@@ -191,7 +191,11 @@ impl Event {
             Self::Reserved(Reserved { task, .. }) | Self::Spent(Spent { task, .. }) => {
                 Place { task: Some(*task), ..Place::default() }
             }
-            Self::Fenced { session, .. } => Place { session: Some(*session), ..Place::default() },
+            Self::Fenced { session, .. } | Self::Carried(Carried::Session(session, _)) => {
+                Place { session: Some(*session), ..Place::default() }
+            }
+            Self::Carried(Carried::Claim(key, _)) => Place { call: Some(*key), ..Place::default() },
+            Self::Carried(Carried::Task(task, _)) => Place { task: Some(*task), ..Place::default() },
         }
     }
 
@@ -203,6 +207,9 @@ impl Event {
             Self::Reserved(reserved) => reserved.at,
             Self::Spent(spent) => spent.at,
             Self::Fenced { at, .. } => *at,
+            Self::Carried(Carried::Claim(_, claim)) => claim.changed,
+            Self::Carried(Carried::Task(_, task)) => task.last,
+            Self::Carried(Carried::Session(_, session)) => session.at,
         }
     }
 
@@ -210,7 +217,8 @@ impl Event {
     pub fn encode(&self) -> serde_json::Result<Vec<u8>> {
         let body = match self {
             Self::Settled(settled) => settled.phase.stored().map(|stored| &*stored.body),
-            Self::Intended(_) | Self::Reserved(_) | Self::Spent(_) | Self::Fenced { .. } => None,
+            Self::Carried(Carried::Claim(_, claim)) => claim.phase.stored().map(|stored| &*stored.body),
+            Self::Intended(_) | Self::Reserved(_) | Self::Spent(_) | Self::Fenced { .. } | Self::Carried(_) => None,
         };
         encode(self, body.unwrap_or_default())
     }
@@ -218,8 +226,10 @@ impl Event {
     /// Reads what [`Event::encode`] wrote.
     pub fn decode(record: &Bytes) -> serde_json::Result<Self> {
         let (mut event, body): (Self, _) = decode(record)?;
-        if let Self::Settled(settled) = &mut event {
-            fill(&mut settled.phase, body);
+        match &mut event {
+            Self::Settled(settled) => fill(&mut settled.phase, body),
+            Self::Carried(Carried::Claim(_, claim)) => fill(&mut claim.phase, body),
+            Self::Intended(_) | Self::Reserved(_) | Self::Spent(_) | Self::Fenced { .. } | Self::Carried(_) => {}
         }
         Ok(event)
     }

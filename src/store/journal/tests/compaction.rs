@@ -4,8 +4,12 @@ use super::*;
 use crate::store::journal::summary::Summary;
 
 /// The state after some record, as events.
-fn state(after: u64) -> impl Iterator<Item = Vec<u8>> {
-    (0..3).map(move |n| format!("state {n} after {after}").into_bytes())
+fn state(after: u64) -> impl Iterator<Item = Result<Vec<u8>, Error>> {
+    (0..3).map(move |n| Ok(format!("state {n} after {after}").into_bytes()))
+}
+
+fn none() -> impl Iterator<Item = Result<Vec<u8>, Error>> {
+    std::iter::empty()
 }
 
 fn now(upto: u64) -> Retention {
@@ -47,7 +51,7 @@ async fn what_is_dropped_is_carried() {
     let first = read(temp.path()).unwrap()[0].seq;
     assert_eq!(first, dropped.last + 1);
     let after = |seq: u64| (seq + 1..=24).map(|n| (n, format!("event {n}")));
-    let carried = state(12).map(|event| (12, String::from_utf8(event).unwrap()));
+    let carried = state(12).map(|event| (12, String::from_utf8(event.unwrap()).unwrap()));
     assert_eq!(words(temp.path(), 0), (true, carried.chain(after(12)).collect()));
     assert_eq!(words(temp.path(), dropped.last), (false, after(dropped.last).collect()));
     assert_eq!(words(temp.path(), 20), (false, after(20).collect()));
@@ -68,7 +72,7 @@ async fn a_summary_takes_in_the_one_before() {
         let dropped = journal.compact(now(upto), state(upto)).await.unwrap().unwrap();
         assert!(dropped.last > last);
         last = dropped.last;
-        assert_eq!(journal.compact(now(last), std::iter::empty()).await.unwrap(), None, "round {round}");
+        assert_eq!(journal.compact(now(last), none()).await.unwrap(), None, "round {round}");
         let head = journal.close().await.unwrap();
         assert_eq!(verify(temp.path(), Some(head)).unwrap().problem, None);
         assert_eq!(summary::list(&temp.path().join("journal")).unwrap(), [last]);
@@ -84,9 +88,9 @@ async fn what_is_needed_is_kept() {
         journal.append(vec![Item::Event(vec![n; 40])]).unwrap().durable().await.unwrap();
     }
     let young = Retention { upto: 12, age: Duration::from_hours(1) };
-    assert_eq!(journal.compact(young, std::iter::empty()).await.unwrap(), None, "all of it is young");
-    assert_eq!(journal.compact(now(1), std::iter::empty()).await.unwrap(), None, "all of it is needed");
-    let large = std::iter::once(vec![0; MAX_EVENT + 1]);
+    assert_eq!(journal.compact(young, none()).await.unwrap(), None, "all of it is young");
+    assert_eq!(journal.compact(now(1), none()).await.unwrap(), None, "all of it is needed");
+    let large = std::iter::once(Ok(vec![0; MAX_EVENT + 1]));
     assert!(matches!(journal.compact(now(12), large).await, Err(Error::TooLarge { .. })));
     assert_eq!(read(temp.path()).unwrap().len(), 12);
     // A damaged segment is evidence.
@@ -95,9 +99,9 @@ async fn what_is_needed_is_kept() {
     let mut bytes = sound.clone();
     bytes[200] ^= 1;
     fs::write(&segment, bytes).unwrap();
-    assert!(matches!(journal.compact(now(12), std::iter::empty()).await, Err(Error::Damaged(_))));
+    assert!(matches!(journal.compact(now(12), none()).await, Err(Error::Damaged(_))));
     fs::write(&segment, sound).unwrap();
-    assert!(journal.compact(now(12), std::iter::empty()).await.unwrap().is_some());
+    assert!(journal.compact(now(12), none()).await.unwrap().is_some());
     journal.close().await.unwrap();
     assert_eq!(verify(temp.path(), None).unwrap().problem, None);
 }
@@ -144,7 +148,7 @@ async fn what_was_exchanged_or_removed_around_a_summary_is_found() {
     fs::write(&summary, &sound).unwrap();
     let own = Summary::open(&one.path().join("journal")).unwrap().unwrap().header;
     assert_ne!(header.unwrap().after, own.after);
-    summary::prepare(&one.path().join("journal"), &own, std::iter::once(b"forged".to_vec())).unwrap();
+    summary::prepare(&one.path().join("journal"), &own, std::iter::once(Ok(b"forged".to_vec()))).unwrap();
     summary::publish(&one.path().join("journal"), &own).unwrap();
     let problem = look(one.path(), None);
     assert!(problem.what.contains("vouches"), "{problem}");
