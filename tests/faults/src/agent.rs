@@ -56,6 +56,12 @@ pub enum What {
     Broken(String),
 }
 
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "attempt {} at {} to {}: {:?}", self.attempt, self.asked, self.at, self.what)
+    }
+}
+
 impl What {
     /// Reads an answer.
     pub fn of(heard: &Heard) -> Self {

@@ -32,6 +32,16 @@ pub struct Fence {
     pub action: String,
 }
 
+impl std::fmt::Display for Execution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "executed at {} with digest {}", self.at, self.digest.get(..12).unwrap_or(&self.digest))?;
+        match &self.fence {
+            Some(Fence { session, token, action }) => write!(f, " as action {action}, token {token} of {session}"),
+            None => write!(f, " without a fence"),
+        }
+    }
+}
+
 /// Reads the file of an oracle; a last line that is not whole is no execution that anybody was told of.
 ///
 /// # Errors

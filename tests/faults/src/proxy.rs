@@ -103,7 +103,7 @@ impl Proxy {
         self.broken.store(broken, Ordering::Relaxed);
     }
 
-    /// When something broke, boot time in nanoseconds.
+    /// When something broke, and when what was swallowed was given up; boot time in nanoseconds.
     pub fn breaks(&self) -> Vec<i64> {
         self.breaks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -153,6 +153,7 @@ async fn carry(mut sides: [TcpStream; 2], shared: &Shared, mut dice: Dice) -> Op
             Plan::Swallow(swallowed) if swallowed == way => {
                 note(shared);
                 tokio::time::sleep(SILENCE).await;
+                note(shared);
                 return None;
             }
             Plan::Cut { way: cut, at, reset } if cut == way && before + count > at => {

