@@ -5,7 +5,7 @@
 //! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`. Not here: refused HTTP/2
 //! streams, which need TLS, and keys that come back after their retention, which takes longer than a scenario may.
 
-use crate::harness::agent::{Agent, Answer};
+use crate::harness::agent::Answer;
 use crate::harness::gate::{Gate, Setup};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer, executions};
 use crate::harness::until;
@@ -101,13 +101,11 @@ async fn each_event_settles_as_promised() {
     let script =
         rows().into_iter().zip(&names).fold(Script::new(), |script, ((_, does, ..), name)| script.tool(name, does));
     let (server, gate) = stage(script, &names, "").await;
-    let modern = gate.agent();
-    let legacy = gate.agent().initialize().await;
     let mut wrong = Vec::new();
     for ((event, _, first, again, asked), name) in rows().into_iter().zip(&names) {
-        for (wire, agent) in [("modern", &modern), ("legacy", &legacy)] {
+        for wire in ["modern", "legacy"] {
             let (tool, arguments) = (format!("oracle__{name}"), json!({ "key": format!("{name}-{wire}") }));
-            let (one, two) = (call(agent, &tool, &arguments).await, call(agent, &tool, &arguments).await);
+            let (one, two) = (call(&gate, wire, &tool, &arguments).await, call(&gate, wire, &tool, &arguments).await);
             let found = (heard(&one), heard(&two), of(&server.executions(), &arguments));
             if found != (format!("{first:?}"), format!("{again:?}"), asked) {
                 wrong.push(format!("{event}, {wire}: {found:?} and not {first:?}, {again:?}, {asked}"));
@@ -122,10 +120,11 @@ async fn each_event_settles_as_promised() {
     assert!(wrong.is_empty(), "{} rows are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-async fn call(agent: &Agent, tool: &str, arguments: &Value) -> Answer {
-    match agent.session {
-        Some(_) => agent.legacy_call(tool, arguments.clone()).await,
-        None => agent.call(tool, arguments.clone()).await,
+/// A call by an agent that is new: nothing but the call itself says that it is the same again.
+async fn call(gate: &Gate, wire: &str, tool: &str, arguments: &Value) -> Answer {
+    match wire {
+        "legacy" => gate.agent().initialize().await.legacy_call(tool, arguments.clone()).await,
+        _ => gate.agent().call(tool, arguments.clone()).await,
     }
 }
 
@@ -137,7 +136,8 @@ fn of(executions: &[crate::harness::tool_server::Execution], arguments: &Value) 
 /// A guard refuses: nothing is claimed, the same call is judged again.
 #[tokio::test]
 async fn what_is_refused_claims_nothing() {
-    let server = Script::new().tool("pay", Behaviour::Answers).start().await;
+    let schema = json!({ "type": "object", "properties": { "key": {}, "amount": { "type": "integer" } } });
+    let server = Script::new().tool_with("pay", &schema, Behaviour::Answers).start().await;
     let policy = "contracts:\n  oracle__pay: { purpose: a test, actions: [pay], secrets: [], rules: [ { code: too_much, \
                   when: \"arguments.amount > 10\" } ] }\n";
     let gate = Setup::new().server("oracle", &server).policy(policy).start().await;
