@@ -11,6 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 mod clocks;
+mod durable;
 mod promises;
 mod same;
 mod simulation;

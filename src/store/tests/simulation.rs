@@ -12,6 +12,7 @@ use crate::store::memory::Memory;
 use crate::store::state::Place;
 use crate::store::state::claim::Phase;
 use crate::store::state::event::Event;
+use crate::store::tests::Stand;
 use crate::store::tests::same::Dice;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -25,12 +26,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
+use waited::Waited;
 
 mod actors;
 mod gate;
 mod paper;
 mod schedule;
 mod server;
+mod waited;
 
 /// Seeds that are run when nothing else is asked for.
 const SEEDS: u64 = 1000;
@@ -48,12 +51,20 @@ struct World {
     dice: RefCell<Dice>,
     hands: &'static Hands,
     book: RefCell<Book>,
-    /// None for a store in memory, which nothing outlives.
-    disk: Option<Arc<Disk>>,
+    kind: Kind,
     /// The process, while it runs.
     process: RefCell<Option<Process>>,
     /// Agents that are not done.
     busy: Cell<u64>,
+}
+
+/// What the store is built on.
+enum Kind {
+    /// Nothing outlives it.
+    Memory,
+    Paper(Arc<Disk>),
+    /// The real thing, in its directory. Its threads are real, too, so a seed does not run the same way twice.
+    Embedded(RefCell<Stand>),
 }
 
 #[derive(Clone)]
@@ -71,20 +82,21 @@ struct Book {
     done: BTreeMap<ActionId, String>,
     /// Calls that something went wrong with between sending and recording.
     faults: BTreeSet<ActionId>,
+    /// Calls that were sent and are not recorded yet.
+    flying: BTreeSet<ActionId>,
     /// What agents were told that was done.
     told: BTreeMap<u64, BTreeSet<Bytes>>,
     counts: BTreeMap<&'static str, u64>,
 }
 
 impl World {
-    fn new(seed: u64) -> Rc<Self> {
-        let hands = Hands::new();
+    fn new(seed: u64, hands: &'static Hands, kind: Kind) -> Rc<Self> {
         Rc::new(Self {
             schedule: Schedule::new(seed, hands),
             dice: RefCell::new(Dice::new(seed ^ 0x5eed)),
             hands,
             book: RefCell::default(),
-            disk: (!seed.is_multiple_of(4)).then(|| Disk::new(seed)),
+            kind,
             process: RefCell::default(),
             busy: Cell::new(TASKS * DEEDS * AGENTS),
         })
@@ -118,10 +130,13 @@ impl World {
     /// The server does what `action` asks for. I3: its intent is on the disk by now.
     fn happen(&self, action: ActionId) -> String {
         let process = self.process.borrow();
-        let is_known = match (&self.disk, &*process) {
-            (Some(disk), _) => disk.has_intent(action),
-            (None, Some(process)) => process.gate.store.find(action).now_or_never().unwrap().unwrap().is_some(),
-            (None, None) => panic!("nothing crashes here"),
+        let is_known = match (&self.kind, &*process) {
+            (Kind::Paper(disk), _) => disk.has_intent(action),
+            (Kind::Memory | Kind::Embedded(_), Some(process)) => {
+                process.gate.store.find(action).now_or_never().unwrap().unwrap().is_some()
+            }
+            (Kind::Embedded(_), None) => true,
+            (Kind::Memory, None) => panic!("nothing crashes here"),
         };
         assert!(is_known, "I3: {action} happened before its intent was durable");
         let mut book = self.book.borrow_mut();
@@ -132,10 +147,15 @@ impl World {
 
     /// A process begins.
     fn start(self: &Rc<Self>, group: u64) {
-        let paper = self.disk.clone().map(|disk| Arc::new(Paper::open(disk, self.hands.clock())));
-        let store: Arc<dyn Store> = match &paper {
-            Some(paper) => paper.clone(),
-            None => Arc::new(Memory::new(self.hands.clock())),
+        let clock = self.hands.clock();
+        let paper = match &self.kind {
+            Kind::Paper(disk) => Some(Arc::new(Paper::open(disk.clone(), clock))),
+            Kind::Memory | Kind::Embedded(_) => None,
+        };
+        let store: Arc<dyn Store> = match (&self.kind, &paper) {
+            (Kind::Embedded(stand), _) => Arc::new(Waited(stand.borrow().open())),
+            (_, Some(paper)) => paper.clone(),
+            (_, None) => Arc::new(Memory::new(clock)),
         };
         let gate = Gate { store, lanes: Arc::new(Lanes::default()), group, world: self.clone() };
         self.process.replace(Some(Process { gate: Rc::new(gate), paper }));
@@ -187,11 +207,16 @@ impl World {
     }
 }
 
-/// Runs `seed` to its end; gives what was chosen, in one number, and what happened how often.
+/// Runs `seed` to its end on a store of memory or of paper; gives what was chosen, in one number, and what happened how often.
 fn run(seed: u64) -> (u64, BTreeMap<&'static str, u64>) {
+    let kind = if seed.is_multiple_of(4) { Kind::Memory } else { Kind::Paper(Disk::new(seed)) };
+    run_on(seed, Hands::new(), kind)
+}
+
+fn run_on(seed: u64, hands: &'static Hands, kind: Kind) -> (u64, BTreeMap<&'static str, u64>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let world = World::new(seed);
+        let world = World::new(seed, hands, kind);
         world.start(OUTSIDE + 1);
         world.populate();
         let trace = world.schedule.run().await;
@@ -245,4 +270,22 @@ fn whatever_goes_wrong_nothing_happens_twice() {
     ];
     let missing: Vec<_> = expected.iter().filter(|what| !counts.contains_key(*what)).collect();
     assert!(one.is_some() || missing.is_empty(), "never seen: {missing:?}; {counts:?}");
+}
+
+/// The same with the store that production has; only its process dies, not its machine.
+#[test]
+fn whatever_goes_wrong_nothing_happens_twice_on_disk() {
+    let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for seed in 0..number("TOOLGATE_SEEDS").map_or(6, |seeds| seeds / 100) {
+        let hands = Hands::new();
+        let kind = Kind::Embedded(RefCell::new(Stand::embedded(hands.clock())));
+        let ran = catch_unwind(AssertUnwindSafe(|| run_on(seed, hands, kind)));
+        let Ok((_, counted)) = ran else { panic!("seed {seed} fails on disk") };
+        for (what, often) in counted {
+            *counts.entry(what).or_default() += often;
+        }
+    }
+    let missing: Vec<_> =
+        ["happened", "kills", "replays", "unknown"].into_iter().filter(|what| !counts.contains_key(what)).collect();
+    assert!(missing.is_empty(), "never seen: {missing:?}; {counts:?}");
 }

@@ -1,12 +1,14 @@
 //! Everybody outside: agents, operators, and bad luck.
 
 use super::gate::{Asked, Told};
-use super::{AGENTS, DEEDS, OUTSIDE, TASKS, World};
+use super::{AGENTS, DEEDS, Kind, OUTSIDE, TASKS, World};
 use crate::store::state::Refused;
 use crate::store::state::claim::{Claim, Phase};
 use crate::store::state::command::{Command, Settle};
 use crate::store::state::digest::Digest;
 use crate::store::state::tests::{named, operator, result};
+use crate::store::tests::Stand;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::oneshot::channel;
@@ -47,7 +49,12 @@ impl World {
         let mut replays = self.roll(3);
         for _ in 0..PERSISTENCE {
             self.some(2000).await;
+            let was_told = self.book.borrow().told.contains_key(&deed);
             match self.call(asked.clone()).await {
+                // Answered only after its outcome is on disk: what one agent was told, nobody forgets (SEMANTICS §8).
+                Some(told @ (Told::Unknown | Told::Question | Told::Held)) if was_told => {
+                    panic!("deed {deed} was answered, and then: {told:?}");
+                }
                 None => self.count("hung up"),
                 Some(Told::Answer { is_error: false, body }) => {
                     let mut book = self.book.borrow_mut();
@@ -121,13 +128,35 @@ impl World {
         }
     }
 
+    /// Ends the process `group` where it stands: what the kernel has by now is what the next one finds.
+    fn kill(&self, stand: &RefCell<Stand>, group: u64) {
+        let process = self.process.take();
+        let left = stand.borrow().killed();
+        {
+            let mut book = self.book.borrow_mut();
+            let flying = std::mem::take(&mut book.flying);
+            book.faults.extend(flying);
+        }
+        drop(process);
+        self.schedule.kill(group);
+        stand.replace(left);
+        self.count("kills");
+    }
+
     /// What can go wrong, goes wrong now and then.
     async fn break_things(self: &Rc<Self>) {
         let (mut group, mut jumped, mut crashes) = (OUTSIDE + 1, 0, 0);
         while self.busy.get() > 0 {
             self.some(if crashes < 3 { 6000 } else { 60_000 }).await;
-            match (self.roll(6), self.disk.clone()) {
-                (kind @ (0 | 1), Some(disk)) if crashes < 6 => {
+            match (self.roll(6), &self.kind) {
+                (0 | 1, Kind::Embedded(stand)) if crashes < 3 => {
+                    self.kill(stand, group);
+                    self.some(3000).await;
+                    group += 1;
+                    crashes += 1;
+                    self.start(group);
+                }
+                (kind @ (0 | 1), Kind::Paper(disk)) if crashes < 6 => {
                     let is_power = kind == 1;
                     let Some(process) = self.process.take() else { continue };
                     for (action, is_sent) in process.paper.iter().flat_map(|paper| paper.flying()) {
@@ -148,7 +177,7 @@ impl World {
                     crashes += 1;
                     self.start(group);
                 }
-                (2, Some(disk)) => {
+                (2, Kind::Paper(disk)) => {
                     self.count("disks full");
                     disk.set_full(true);
                     self.some(5000).await;

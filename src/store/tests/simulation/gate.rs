@@ -142,6 +142,7 @@ impl Gate {
         if self.world.once_in(12) || self.store.sent(intent.action).is_err() {
             return self.settled(settle(&intent, Phase::NotSent)).await;
         }
+        self.world.book.borrow_mut().flying.insert(intent.action);
         let mut answer = self.world.send(&intent);
         let phase = match timeout(TIMEOUT, &mut answer).await {
             Ok(Ok(answer)) => phase(answer, round),
@@ -172,7 +173,10 @@ impl Gate {
     async fn settled(&self, settle: Settle) -> Told {
         loop {
             match self.store.run(Command::Settle(settle.clone()), None).await {
-                Ok(Ok(_)) => break,
+                Ok(Ok(_)) => {
+                    self.world.book.borrow_mut().flying.remove(&settle.action);
+                    break;
+                }
                 // A late answer was faster than the note that there was none.
                 Ok(Err(Refused::Settled)) if matches!(settle.phase, Phase::Unknown { .. }) => break,
                 Ok(other) => panic!("{other:?}: {settle:?}"),

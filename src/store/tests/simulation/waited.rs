@@ -1,0 +1,74 @@
+//! A store whose disk takes real time: paused time stands still while it is waited for.
+
+use crate::model::entry::Entry;
+use crate::model::ids::ActionId;
+use crate::store::claims::{Error, Store};
+use crate::store::state::claim::{Claim, Stored};
+use crate::store::state::command::Command;
+use crate::store::state::digest::Digest;
+use crate::store::state::event::Event;
+use crate::store::state::{Millis, Place, Refused, View};
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+/// The store within.
+pub(super) struct Waited(pub(super) Arc<dyn Store>);
+
+/// tokio lets paused time pass only when no blocking task runs.
+async fn standing_still<T>(work: impl Future<Output = T>) -> T {
+    let (held, done) = mpsc::channel::<()>();
+    drop(tokio::task::spawn_blocking(move || done.recv()));
+    let output = work.await;
+    drop(held);
+    output
+}
+
+#[async_trait]
+impl Store for Waited {
+    async fn look(&self, place: Place) -> Result<View, Error> {
+        standing_still(self.0.look(place)).await
+    }
+
+    async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
+        standing_still(self.0.run(command, entry)).await
+    }
+
+    fn sent(&self, action: ActionId) -> Result<(), Error> {
+        self.0.sent(action)
+    }
+
+    async fn ended(&self, key: Digest, action: ActionId) {
+        self.0.ended(key, action).await;
+    }
+
+    async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+        self.0.find(action).await
+    }
+
+    async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
+        self.0.unsettled(most).await
+    }
+
+    async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {
+        standing_still(self.0.keep(is_error, body)).await
+    }
+
+    async fn body(&self, stored: &Stored) -> Result<Bytes, Error> {
+        standing_still(self.0.body(stored)).await
+    }
+
+    fn token(&self) -> u64 {
+        self.0.token()
+    }
+
+    fn is_writing(&self) -> bool {
+        self.0.is_writing()
+    }
+
+    fn now(&self) -> Millis {
+        self.0.now()
+    }
+}
