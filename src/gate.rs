@@ -8,6 +8,7 @@ pub mod effects;
 mod late;
 pub mod list;
 pub mod placing;
+mod probing;
 mod proof;
 pub mod record;
 mod taken;

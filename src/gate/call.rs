@@ -161,6 +161,10 @@ async fn guarded(
     let claimed = loop {
         match trail.check(Stage::Idempotency, effects.stand(call, &keyed).await)? {
             Stand::Again(answer) => return Ok(trail.again(answer)),
+            Stand::Unknown(action) => {
+                effects.resolve(gate, call, (rules, &keyed), action).await?;
+                continue;
+            }
             Stand::Open => {}
         }
         trail.remaining = trail.check(Stage::Budget, effects.afford(&bill).await)?;

@@ -143,7 +143,7 @@ pub(super) fn terms(tool: &Tool, rules: &ToolRules) -> Terms {
     Terms { deadline, detached: rules.side_effect && !rules.actions.is_empty() }
 }
 
-fn header_params(arguments: Option<&Text>, tool: &Tool) -> Vec<(String, String)> {
+pub(super) fn header_params(arguments: Option<&Text>, tool: &Tool) -> Vec<(String, String)> {
     let (Some(arguments), false) = (arguments, tool.definition.header_params.is_empty()) else { return Vec::new() };
     let (arguments, params) = (arguments.value(), tool.definition.header_params.iter());
     params.filter_map(|param| Some((param.header.clone(), param.value(&arguments)?))).collect()
@@ -170,7 +170,7 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
     params
 }
 
-fn without_ours(meta: &Text) -> Text {
+pub(super) fn without_ours(meta: &Text) -> Text {
     let Some(mut members) = meta.object() else { return meta.clone() };
     let ours: Vec<String> =
         members.iter().map(|(key, _)| key).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect();

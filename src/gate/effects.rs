@@ -5,9 +5,10 @@ use super::bill::Bill;
 use super::call::Call;
 use super::taken::Reserved;
 use super::trail::Trail;
+use super::{Gate, probing};
 use crate::guards::ToolRules;
 use crate::guards::budget::shown;
-use crate::guards::idempotency::Keyed;
+use crate::guards::idempotency::{self, Keyed};
 use crate::guards::task::Belonging;
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::mcp::message::Message;
@@ -46,6 +47,8 @@ pub(super) enum Stand {
     Open,
     /// The call has been made; this was its answer.
     Again(Message),
+    /// The call may have run.
+    Unknown(ActionId),
 }
 
 /// A call that may be sent: claimed, reserved, fenced and recorded, durably. Only [`Effects::begin`] makes one.
@@ -100,7 +103,8 @@ impl Effects {
         match held.unwrap_or(Err(Refusal::DuplicateInFlight { after_ms: ASK_AGAIN }))? {
             Standing::Open { .. } => return Ok(Stand::Open),
             Standing::Ended(stored) | Standing::Asked(stored) => self.answer(&stored).await.map(Stand::Again),
-            Standing::InFlight(_) | Standing::Unknown(_) => Err(Refusal::OutcomeUnknown),
+            Standing::Unknown(action) => Ok(Stand::Unknown(action)),
+            Standing::InFlight(_) => Err(Refusal::OutcomeUnknown),
             Standing::Conflict => Err(Refusal::IdempotencyConflict),
             Standing::Expired => Err(Refusal::IdempotencyKeyExpired),
         }
@@ -129,6 +133,19 @@ impl Effects {
         let body = self.store.body(stored).await.map_err(unavailable)?;
         let body = Text::read(body, &FROM_SERVER).map_err(|_| Refusal::InternalError)?;
         Ok(Message::response(None, body, stored.is_error))
+    }
+
+    /// Step 8, when it is unknown whether the call has run: by the read that its contract names, if it names one.
+    pub(super) async fn resolve(
+        &self,
+        gate: &Gate,
+        call: &Call,
+        (rules, keyed): (&ToolRules, &Keyed),
+        action: ActionId,
+    ) -> Result<(), Refusal> {
+        let probe = rules.idempotency.as_ref().and_then(idempotency::Rule::probe).ok_or(Refusal::OutcomeUnknown)?;
+        let tool = gate.tools.current().find(&probe.tool).cloned().ok_or(Refusal::OutcomeUnknown)?;
+        probing::settle(self, call, (probe, &tool), (keyed, action)).await
     }
 
     /// Step 9, before anything is taken: does one more call fit? With what it would leave, as agents read it.

@@ -90,7 +90,6 @@ pub const FILE_KEYS: &[&str] = &["contracts", "layers", "budgets", "repetition"]
 
 /// What the format has and this version does not enforce: a `*` is any key.
 const LATER: &[&[&str]] = &[
-    &["contracts", "*", "idempotency", "probe"],
     &["contracts", "*", "approval"],
     &["contracts", "*", "variants"],
     &["contracts", "*", "rewrite"],

@@ -187,7 +187,7 @@ fn sections_that_contradict_each_other_do_not_load() {
         ),
         ("idempotency: { derive: { a: b } }", "", "expected text or a list", ""),
         ("idempotency: { windows: 1h }", "", "unknown key `windows`", "did you mean `window`?"),
-        ("idempotency: { probe: { tool: fs__b, found: /id } }", "", "`probe` is not enforced by this version", ""),
+        ("idempotency: { probe: { tool: fs__b, found: /id } }", "", "`fs__b` has no contract", "actions: [read]"),
         ("idempotency: { attempts: 11 }", "", "is out of bounds", "between 1 and 10"),
         (
             "budget: { max_call_per_task: 1 }",

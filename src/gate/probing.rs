@@ -1,0 +1,86 @@
+//! Finds out what became of a call with an unknown outcome, by the read that its contract names, when the same call comes
+//! again: it brings the arguments, which nobody has kept (SEMANTICS §4).
+
+use super::call::Call;
+use super::dispatch::{self, without_ours};
+use super::effects::{Effects, unavailable};
+use super::toolbox::Tool;
+use crate::guards::idempotency::{Keyed, Probe, Verdict};
+use crate::mcp::json::{Object, Text};
+use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
+use crate::model::ids::ActionId;
+use crate::model::refusal::Refusal;
+use crate::store::state::claim::Phase;
+use crate::store::state::command::{Command, Settle};
+use crate::store::state::event::Evidence;
+use crate::upstream::QUEUE;
+use crate::upstream::pump::{Outbound, Passage, Passed};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long the read may take.
+const LONGEST: Duration = Duration::from_secs(10);
+/// What a replay says of a call that was found.
+const FOUND: &str = "The tool has carried this call out: a look at the tool server found it. Its own answer was lost.";
+
+/// Asks what became of `action`; when that is known afterwards, the key can be looked at again.
+pub(super) async fn settle(
+    effects: &Effects,
+    call: &Call,
+    (probe, tool): (&Probe, &Tool),
+    (keyed, action): (&Keyed, ActionId),
+) -> Result<(), Refusal> {
+    let unknown = Refusal::OutcomeUnknown;
+    let Some((key, claim)) = effects.store.find(action).await.map_err(unavailable)? else { return Err(unknown) };
+    let Some(arguments) = probe.ask(&call.judged.arguments, &keyed.upstream_key(action)) else { return Err(unknown) };
+    let Some(result) = ask(call, tool, &Text::of(&arguments)).await else { return Err(unknown) };
+    let since = Duration::from_millis(effects.store.now().saturating_sub(claim.changed));
+    let phase = match probe.read(&result, since) {
+        Verdict::Found => {
+            let stored = effects.store.keep(false, found(call.era).bytes()).await;
+            Phase::Completed(stored.map_err(unavailable)?)
+        }
+        Verdict::Absent => Phase::NotSent,
+        Verdict::Unclear => return Err(unknown),
+    };
+    tracing::info!(%action, became = phase.word(), "a probe ends an unknown outcome");
+    let settle = Settle { key, action, phase, evidence: Evidence::Probe, cost: None, failed: false, seen: None };
+    // Whoever was quicker has settled it, too.
+    effects.store.run(Command::Settle(settle), None).await.map(drop).map_err(unavailable)
+}
+
+/// The structured result of the read; none when there is none.
+async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
+    let mut params = Object::new();
+    params.set("name", Text::string(&tool.definition.name));
+    params.set("arguments", arguments.clone());
+    if let Some(meta) = call.message.body.as_ref().and_then(|body| body.get("_meta")) {
+        params.set("_meta", without_ours(&meta));
+    }
+    let headers = match call.era {
+        Era::Modern => dispatch::header_params(Some(arguments), tool),
+        Era::Legacy => Vec::new(),
+    };
+    let message = Message::request(0, "tools/call", Some(params.text()));
+    // The agent did not ask, so it hears nothing of it.
+    let (outlet, _inlet) = mpsc::channel(QUEUE);
+    let passage = Passage { outlet: &outlet, links: &call.links, waiting: &call.waiting, stop_when_gone: true };
+    let (server, timeout) = (&tool.server.settings.name, Some(LONGEST.min(tool.server.settings.timeout)));
+    match passage.exchange(Outbound { server, message, params: headers, timeout }).await {
+        Ok(Passed::Answer(answer)) if !answer.is_error => {
+            let result = answer.body.filter(|result| !result.get("isError").is_some_and(|flag| flag.is_true()))?;
+            Some(result.get("structuredContent")?.value())
+        }
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn found(era: Era) -> Text {
+    let mut result = json!({ "content": [{ "type": "text", "text": FOUND }], "isError": false });
+    if era == Era::Modern {
+        result["resultType"] = json!("complete");
+    }
+    Text::of(&result)
+}
