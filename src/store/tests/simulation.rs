@@ -227,8 +227,23 @@ fn whatever_goes_wrong_nothing_happens_twice() {
     }
     // A simulation in which nothing goes wrong proves nothing.
     let expected = [
-        "abandoned", "applied", "budget_exceeded", "conflicts", "disks full", "fenced", "happened", "held", "hung up",
-        "kills", "late answers", "not applied", "power cuts", "questions", "replays", "stopped an operator", "unknown",
+        "abandoned",
+        "applied",
+        "budget_exceeded",
+        "conflicts",
+        "disks full",
+        "fenced",
+        "happened",
+        "held",
+        "hung up",
+        "kills",
+        "late answers",
+        "not applied",
+        "power cuts",
+        "questions",
+        "replays",
+        "stopped an operator",
+        "unknown",
     ];
     let missing: Vec<_> = expected.iter().filter(|what| !counts.contains_key(*what)).collect();
     assert!(one.is_some() || missing.is_empty(), "never seen: {missing:?}; {counts:?}");

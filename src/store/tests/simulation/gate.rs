@@ -41,7 +41,10 @@ pub(super) struct Asked {
 /// What the agent is told.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Told {
-    Answer { is_error: bool, body: Bytes },
+    Answer {
+        is_error: bool,
+        body: Bytes,
+    },
     Question,
     NotRun(&'static str),
     Unknown,

@@ -146,9 +146,10 @@ impl Paper {
     pub(super) fn flying(&self) -> Vec<(ActionId, bool)> {
         let table = self.table.lock();
         let state = self.disk.0.lock();
-        let flying = table.claims.values().filter(|kept| {
-            matches!(kept.value.phase, Phase::Dispatching) || kept.change > state.synced as u64
-        });
+        let flying = table
+            .claims
+            .values()
+            .filter(|kept| matches!(kept.value.phase, Phase::Dispatching) || kept.change > state.synced as u64);
         flying.map(|kept| (kept.value.action, state.sent.contains(&kept.value.action))).collect()
     }
 
@@ -161,9 +162,13 @@ impl Paper {
             let view = again.view(event.place());
             again.apply(&event, view, index as u64 + 1);
         }
-        let claims = |table: &Table| table.claims.iter().map(|(key, kept)| (*key, kept.value.clone())).collect::<HashMap<_, _>>();
-        let tasks = |table: &Table| table.tasks.iter().map(|(key, kept)| (*key, kept.value.clone())).collect::<HashMap<_, _>>();
-        let sessions = |table: &Table| table.sessions.iter().map(|(key, kept)| (*key, kept.value)).collect::<HashMap<_, _>>();
+        let claims = |table: &Table| {
+            table.claims.iter().map(|(key, kept)| (*key, kept.value.clone())).collect::<HashMap<_, _>>()
+        };
+        let tasks =
+            |table: &Table| table.tasks.iter().map(|(key, kept)| (*key, kept.value.clone())).collect::<HashMap<_, _>>();
+        let sessions =
+            |table: &Table| table.sessions.iter().map(|(key, kept)| (*key, kept.value)).collect::<HashMap<_, _>>();
         claims(&again) == claims(&table) && tasks(&again) == tasks(&table) && sessions(&again) == sessions(&table)
     }
 
