@@ -1,18 +1,23 @@
 //! Floor 5: the operators' door. It has its own listener, so that nothing here can be reached through the agents' door.
 //!
-//! Reading health and metrics needs no token. What a browser page could do with this door is closed: foreign names in `Host`
-//! (DNS rebinding), anything that carries an `Origin`, and every method that could change something (SECURITY §3B, §10).
+//! Reading health and metrics needs no token; what is below `/api/` needs one. What a browser page could do with this door
+//! is closed: foreign names in `Host` (DNS rebinding), anything that carries an `Origin`, and elsewhere than below `/api/`
+//! every method that could change something (SECURITY §3B, §10).
 
+pub mod calls;
 pub mod health;
+pub mod operators;
 #[cfg(test)]
 mod tests;
 
+use crate::store::claims::Store;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use health::Status;
+use operators::Operators;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,15 +49,21 @@ fn has_port(host: &str) -> bool {
 }
 
 /// The routes for operators. `hosts` are all names a request may use, with their ports: see [`hosts`].
-pub fn router(status: Arc<dyn Status>, hosts: Vec<String>) -> Router {
+pub fn router(status: Arc<dyn Status>, (store, operators): (Arc<dyn Store>, Operators), hosts: Vec<String>) -> Router {
     health::routes(status)
+        .merge(calls::routes(store, operators))
         .fallback(nothing_here)
+        .method_not_allowed_fallback(not_so)
         .layer(from_fn_with_state(Arc::<[String]>::from(hosts), guard))
         .layer(from_fn(seal))
 }
 
 async fn nothing_here() -> Response {
-    refusal(StatusCode::NOT_FOUND, "there is nothing at this path", "use /healthz, /readyz or /metrics")
+    refusal(StatusCode::NOT_FOUND, "there is nothing at this path", "use /healthz, /readyz, /metrics or /api/calls")
+}
+
+async fn not_so() -> Response {
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "this path is not for that method", "GET reads, POST changes")
 }
 
 /// An answer that is not what was asked for: what is wrong, and what to do.
@@ -90,8 +101,9 @@ fn refused(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) ->
         let hint = "open the address directly; pages of other origins have no access";
         return Some(refusal(StatusCode::FORBIDDEN, "requests of web pages are not served here", hint));
     }
-    if method != Method::GET && method != Method::HEAD {
-        let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here", "use GET");
+    let may_change = method == Method::POST && uri.path().starts_with("/api/");
+    if method != Method::GET && method != Method::HEAD && !may_change {
+        let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "nothing can be changed here", "use GET");
         answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Some(answer);
     }

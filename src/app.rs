@@ -2,11 +2,13 @@
 
 use crate::admin;
 use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
+use crate::admin::operators::Operators;
 use crate::config::{Config, Transport as Configured};
 use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
 use crate::gate::effects::Effects;
 use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox};
 use crate::model::clock::Clock;
+use crate::model::secret::Secret;
 use crate::policy::live::Live;
 use crate::relay::Relay;
 use crate::store::claims::Store;
@@ -42,6 +44,7 @@ pub struct App {
     /// Where agents come in.
     pub door: Arc<Door>,
     journal: Arc<Journal>,
+    operators: Vec<(String, Secret)>,
     stop: CancellationToken,
     servers_running: TaskTracker,
 }
@@ -88,7 +91,8 @@ impl App {
             hosts: admin::hosts(config.listen, &config.allowed_hosts),
             origins: config.allowed_origins.clone(),
         });
-        Ok(Self { door, journal, stop, servers_running })
+        let operators = config.admin.tokens.iter().map(|known| (known.name.clone(), known.token.clone())).collect();
+        Ok(Self { door, journal, operators, stop, servers_running })
     }
 
     /// Serves agents and operators on the two listeners until `until` ends.
@@ -100,7 +104,9 @@ impl App {
             accept::serve(agents, Crowd::of_agents(), move |request| door.clone().http(request), closing.clone()),
         );
         let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
-        let router = admin::router(Arc::new(View { door: self.door.clone(), journal: self.journal.clone() }), hosts);
+        let view = Arc::new(View { door: self.door.clone(), journal: self.journal.clone() });
+        let operators_known = Operators::new(self.operators.iter().map(|(name, token)| (name.as_str(), token)));
+        let router = admin::router(view, (self.door.gate.effects.store.clone(), operators_known), hosts);
         let answer = move |request: http::Request<hyper::body::Incoming>| {
             let router = router.clone();
             async move {

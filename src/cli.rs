@@ -1,5 +1,6 @@
 //! Floor 6: the verbs, one file each.
 
+pub mod calls;
 pub mod check;
 pub mod completions;
 pub mod configured;
@@ -38,6 +39,8 @@ pub enum Verb {
     Check(check::Args),
     /// Say which step decides a call, by which layer and rule; nothing is executed.
     Explain(explain::Args),
+    /// List the calls whose outcome is not known, and say what became of them.
+    Calls(calls::Args),
     /// Read and check the record of calls.
     Ledger(LedgerArgs),
     /// Print the JSON Schema of the configuration or of a policy file, for editors.
@@ -66,6 +69,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         Verb::Stdio(args) => stdio::run(&args, cli.log),
         Verb::Check(args) => check::run(&args),
         Verb::Explain(args) => explain::run(&args),
+        Verb::Calls(args) => calls::run(&args),
         Verb::Ledger(args) => {
             let data = match &args.ledger.data {
                 Some(data) => data.clone(),

@@ -17,6 +17,7 @@ pub mod journal;
 pub mod lanes;
 mod marks;
 pub mod memory;
+pub mod operator;
 mod results;
 pub mod state;
 mod table;

@@ -1,7 +1,11 @@
 //! The door as a probe, a scraper, and a hostile page find it.
 
 use super::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
+use super::operators::Operators;
 use super::{hosts, router};
+use crate::model::clock::Clock;
+use crate::store::claims::Store;
+use crate::store::memory::Memory;
 use crate::telemetry::metrics::{CONTENT_TYPE, Metrics};
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
@@ -38,9 +42,14 @@ impl Status for Gate {
     }
 }
 
+fn store() -> Arc<dyn Store> {
+    Arc::new(Memory::new(Clock))
+}
+
 async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, String) {
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &["toolgate.internal".into()]);
-    let answer = router(Arc::new(Gate { ready }), names).oneshot(request).await.unwrap();
+    let answer =
+        router(Arc::new(Gate { ready }), (store(), Operators::default()), names).oneshot(request).await.unwrap();
     let (parts, body) = answer.into_parts();
     let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     for (name, value) in

@@ -1,8 +1,8 @@
 //! What several verbs need of the configuration: where it is, what it says, and its problems in words.
 
-use crate::config::{self, Loaded};
+use crate::config::{self, Config, Loaded};
 use crate::model::diagnostic::Severity;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
 
 /// The configuration that was named, or the first that is found.
@@ -20,6 +20,14 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
 pub fn data(named: Option<&Path>) -> PathBuf {
     let configured = path(named).ok().and_then(|path| config::load(&path).config);
     configured.map_or_else(|| PathBuf::from("toolgate-data"), |config| config.data)
+}
+
+/// What the process runs on, without a word about what is only a warning; or every problem on standard error.
+pub fn config(named: Option<&Path>) -> anyhow::Result<Config> {
+    match config::load(&path(named)?).config {
+        Some(config) => Ok(config),
+        None => load(named)?.1.config.context("the configuration cannot be used"),
+    }
 }
 
 /// The configuration and its policy, or every problem on standard error.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 mod list;
 mod show;
-mod text;
+pub(super) mod text;
 mod verify;
 
 /// Reads the ledger. toolgate may be running.

@@ -159,7 +159,8 @@ async fn guarded(
     let asked = call.asked(tool);
     let keyed = trail.check(Stage::Idempotency, idempotency.key(&asked, &allowed.watched))?;
     let claimed = loop {
-        match trail.check(Stage::Idempotency, effects.stand(call, &keyed).await)? {
+        let stands = effects.stand(call, &keyed, &mut trail.claimed_by).await;
+        match trail.check(Stage::Idempotency, stands)? {
             Stand::Again(answer) => return Ok(trail.again(answer)),
             Stand::Unknown(action) => {
                 effects.resolve(gate, call, (rules, &keyed), action).await?;
@@ -202,6 +203,7 @@ fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, trail): (Out
         refusal,
         stage: trail.stage.as_str(),
         replayed: trail.replayed,
+        claimed_by: trail.claimed_by,
         budget_remaining: trail.remaining.as_ref(),
         warning: trail.warning,
     };

@@ -97,9 +97,15 @@ impl Effects {
         Ok(Bill { task, session, asked, before, watched: policy.repetition.is_watching() })
     }
 
-    /// Step 8: how the key stands. Waits for the same call in flight, whose end is this call's answer too.
-    pub(super) async fn stand(&self, call: &Call, keyed: &Keyed) -> Result<Stand, Refusal> {
-        let held = tokio::time::timeout(HOLD, self.settled(call, keyed)).await;
+    /// Step 8: how the key stands, and which call holds it. Waits for the same call in flight, whose end is this call's
+    /// answer too.
+    pub(super) async fn stand(
+        &self,
+        call: &Call,
+        keyed: &Keyed,
+        holder: &mut Option<ActionId>,
+    ) -> Result<Stand, Refusal> {
+        let held = tokio::time::timeout(HOLD, self.settled(call, keyed, holder)).await;
         match held.unwrap_or(Err(Refusal::DuplicateInFlight { after_ms: ASK_AGAIN }))? {
             Standing::Open { .. } => return Ok(Stand::Open),
             Standing::Ended(stored) | Standing::Asked(stored) => self.answer(&stored).await.map(Stand::Again),
@@ -111,11 +117,13 @@ impl Effects {
     }
 
     /// How the key stands once no other call is in flight for it.
-    async fn settled(&self, call: &Call, keyed: &Keyed) -> Result<Standing, Refusal> {
+    async fn settled(&self, call: &Call, keyed: &Keyed, holder: &mut Option<ActionId>) -> Result<Standing, Refusal> {
         let (key, fingerprint, round) = (keyed.call_key(), keyed.fingerprint(), call.round());
         loop {
             let view = self.store.look(Place { call: Some(key), ..Place::default() }).await.map_err(unavailable)?;
-            match standing(view.claim.as_ref(), &fingerprint, round.as_ref(), self.store.now()) {
+            let standing = standing(view.claim.as_ref(), &fingerprint, round.as_ref(), self.store.now());
+            *holder = view.claim.filter(|_| !matches!(standing, Standing::Open { .. })).map(|claim| claim.action);
+            match standing {
                 Standing::InFlight(action) => {
                     tokio::select! {
                         () = self.store.ended(key, action) => {}

@@ -202,6 +202,7 @@ fn entry(
         upstream_ms: milliseconds(trail.upstream),
         policy: policy.version.clone(),
         replayed: trail.replayed,
+        claimed_by: trail.claimed_by.map(|holder| holder.to_string()),
         attempts: trail.sent,
         fence: trail.fence,
         budget_remaining: trail.remaining.clone(),

@@ -3,6 +3,7 @@
 use crate::guards::evidence::Ruled;
 use crate::mcp::message::Message;
 use crate::model::clock::Clock;
+use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::reply::{Fault, Sent};
 use crate::telemetry::metrics::Metrics;
@@ -73,6 +74,8 @@ pub struct Trail {
     pub fault: Option<Fault>,
     /// The answer is an earlier call's.
     pub replayed: bool,
+    /// The call that holds the key, where that is another one.
+    pub claimed_by: Option<ActionId>,
     /// How often it was sent; 0 for never.
     pub sent: u32,
     /// The token it ran under.
@@ -98,6 +101,7 @@ impl Trail {
             would_refuse: None,
             fault: None,
             replayed: false,
+            claimed_by: None,
             sent: 0,
             fence: None,
             remaining: None,

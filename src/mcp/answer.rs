@@ -56,6 +56,8 @@ pub struct Decision<'a> {
     pub stage: &'a str,
     /// The answer is one that was given before; the tool did not run again.
     pub replayed: bool,
+    /// The call that holds the key, where that is another one: the id to name to an operator.
+    pub claimed_by: Option<ActionId>,
     /// What is left of the task's budget, by dimension, if anything is limited.
     pub budget_remaining: Option<&'a Value>,
     /// How the task begins to repeat itself, before it is stopped for it.
@@ -83,6 +85,9 @@ impl Decision<'_> {
         if self.replayed {
             decision["replayed"] = json!(true);
             decision["hint"] = json!(SECOND);
+        }
+        if let Some(holder) = self.claimed_by {
+            decision["claimed_by"] = json!(holder.to_string());
         }
         if let Some(left) = self.budget_remaining {
             decision["budget_remaining"] = left.clone();

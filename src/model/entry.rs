@@ -78,6 +78,10 @@ pub struct Entry {
     /// The answer is an earlier call's (004-18).
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub replayed: bool,
+    /// The action id of the call that holds the key, where that is another one: its answer was replayed, or its outcome is
+    /// not known (004-18).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub claimed_by: Option<String>,
     /// How often it was sent; 0 for never.
     #[serde(default)]
     pub attempts: u32,

@@ -6,6 +6,7 @@
 
 mod agents;
 mod bad_input;
+mod calls;
 mod chaos;
 mod children;
 mod example_003;

@@ -10,7 +10,7 @@ fn acts(letter: char) -> bool {
 }
 
 /// `text` for people: what acts is written as `\u{…}`.
-pub(super) fn plain(text: &str) -> String {
+pub(in crate::cli) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         if acts(letter) {

@@ -1,6 +1,6 @@
 //! The built toolgate, on a configuration in a directory of its own.
 
-use super::agent::{Agent, get};
+use super::agent::{Agent, Answer, exchange, get};
 use super::tool_server::ToolServer;
 use super::{DEADLINE, until, until_or};
 use serde_json::Value;
@@ -24,6 +24,7 @@ pub struct Setup {
     policy: String,
     mode: &'static str,
     callers: String,
+    operators: String,
     more: String,
     listen: SocketAddr,
     environment: Vec<(String, String)>,
@@ -40,6 +41,7 @@ impl Setup {
             policy: String::new(),
             mode: "enforce",
             callers: String::new(),
+            operators: String::new(),
             more: String::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             environment: Vec::new(),
@@ -100,6 +102,12 @@ impl Setup {
         self
     }
 
+    /// More of `admin`, as YAML flow text, such as `tokens: […]`.
+    pub fn operators(mut self, members: &str) -> Self {
+        members.clone_into(&mut self.operators);
+        self
+    }
+
     /// More lines for the configuration.
     pub fn more(mut self, yaml: &str) -> Self {
         self.more.push_str(yaml);
@@ -127,8 +135,8 @@ impl Setup {
     /// Writes the files; the configuration's path.
     pub fn write(&self) -> PathBuf {
         let mut text = format!(
-            "listen: {}\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\nmode: {}\n{}",
-            self.listen, self.mode, self.more
+            "listen: {}\nadmin: {{ listen: 127.0.0.1:0, {} }}\ndata: data\nmode: {}\n{}",
+            self.listen, self.operators, self.mode, self.more
         );
         for (key, block) in [("servers", &self.servers), ("callers", &self.callers)] {
             if !block.is_empty() {
@@ -236,6 +244,16 @@ impl Gate {
     pub async fn operators(&self, path: &str) -> String {
         let answer = get(self.operators, path).await.expect("the operators' door answers");
         String::from_utf8(answer.body).unwrap()
+    }
+
+    /// A request to the operators' door, with these headers besides `Host`.
+    pub async fn asks_operators(&self, (method, path): (&str, &str), headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.operators);
+        for (name, value) in headers {
+            write!(text, "{name}: {value}\r\n").unwrap();
+        }
+        write!(text, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        exchange(self.operators, text.into_bytes()).await.expect("the operators' door answers")
     }
 
     /// The ledger, once it has at least `count` entries.

@@ -1,0 +1,134 @@
+//! Calls that have not come to an end, and what operators say of them. For operators with a token only.
+
+use super::operators::Operators;
+use super::{json_answer, refusal};
+use crate::mcp::json::{FROM_AGENT, Text};
+use crate::model::ids::ActionId;
+use crate::store::claims::Store;
+use crate::store::operator::{OpenCall, RESULT, Resolution, Unresolved, Verdict, open_calls, resolve};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a request's body.
+const BODY: usize = RESULT + (16 << 10);
+/// How long its body may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(10);
+
+/// The answer to `GET /api/calls`.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Calls that have not come to an end, the oldest first.
+    pub calls: Vec<OpenCall>,
+}
+
+/// The answer to a resolution that was taken.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// The call.
+    pub action_id: String,
+    /// What it became.
+    pub state: String,
+    /// Who the ledger names.
+    pub who: String,
+}
+
+#[derive(Clone)]
+struct Desk {
+    store: Arc<dyn Store>,
+    operators: Arc<Operators>,
+}
+
+pub(super) fn routes(store: Arc<dyn Store>, operators: Operators) -> Router {
+    Router::new()
+        .route("/api/calls", get(list))
+        .route("/api/calls/{action}/resolve", post(settle))
+        .with_state(Desk { store, operators: Arc::new(operators) })
+}
+
+async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Response {
+    if let Err(refusal) = desk.operators.who(&headers) {
+        return *refusal;
+    }
+    let query = uri.query().unwrap_or_default().as_bytes();
+    let mut state = None;
+    for (name, value) in url::form_urlencoded::parse(query) {
+        if name != "state" || !["dispatching", "awaiting_input", "unknown"].contains(&&*value) {
+            return unfit("only ?state=dispatching, awaiting_input or unknown can be asked for");
+        }
+        state = Some(value.into_owned());
+    }
+    match open_calls(&*desk.store, state.as_deref()).await {
+        Ok(calls) => json_answer(StatusCode::OK, &Listed { calls }),
+        Err(error) => refused(&error.into()),
+    }
+}
+
+async fn settle(State(desk): State<Desk>, Path(action): Path<String>, headers: HeaderMap, body: Body) -> Response {
+    let who = match desk.operators.who(&headers) {
+        Ok(who) => who,
+        Err(refusal) => return *refusal,
+    };
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+        let hint = "send `Content-Type: application/json`";
+        return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body has to be JSON", hint);
+    }
+    let Ok(action) = action.parse::<ActionId>() else {
+        return unfit("an action id is a UUID, as answers and the ledger have it");
+    };
+    let said = match tokio::time::timeout(ARRIVAL, to_bytes(body, BODY)).await {
+        Ok(Ok(body)) => read(body, who),
+        Ok(Err(_)) | Err(_) => None,
+    };
+    let Some(resolution) = said else {
+        return unfit(
+            "send {\"verdict\": \"applied\" | \"not_applied\" | \"abandon\", \"why\": \"…\"}, and with `applied` perhaps a \
+             \"result\"",
+        );
+    };
+    let who = resolution.who.clone();
+    match resolve(&*desk.store, action, resolution).await {
+        Ok(state) => {
+            json_answer(StatusCode::OK, &Resolved { action_id: action.to_string(), state: state.to_owned(), who })
+        }
+        Err(unresolved) => refused(&unresolved),
+    }
+}
+
+/// What the body says; none when it is not what it has to be.
+fn read(body: bytes::Bytes, who: String) -> Option<Resolution> {
+    let text = Text::read(body, &FROM_AGENT).ok()?;
+    if !text.members()?.all(|(name, _)| ["verdict", "why", "result"].contains(&&*name)) {
+        return None;
+    }
+    let result = text.get("result");
+    let verdict = match (text.get("verdict")?.as_str()?.as_ref(), result) {
+        ("applied", result) => Verdict::Applied(result),
+        ("not_applied", None) => Verdict::NotApplied,
+        ("abandon", None) => Verdict::Abandon,
+        _ => return None,
+    };
+    Some(Resolution { verdict, who, why: text.get("why")?.as_str()?.into_owned() })
+}
+
+fn refused(unresolved: &Unresolved) -> Response {
+    let (status, hint) = match unresolved {
+        Unresolved::NoClaim(_) => (StatusCode::NOT_FOUND, "GET /api/calls lists the calls that can be resolved"),
+        Unresolved::InFlight => (StatusCode::CONFLICT, "GET /api/calls says when it is `unknown`"),
+        Unresolved::Ended(_) => (StatusCode::CONFLICT, "`toolgate ledger show` says how that is known"),
+        Unresolved::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
+        Unresolved::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "/readyz and the log say what is wrong"),
+    };
+    refusal(status, &unresolved.to_string(), hint)
+}
+
+fn unfit(hint: &str) -> Response {
+    refusal(StatusCode::BAD_REQUEST, "the request cannot be used", hint)
+}

@@ -1,0 +1,59 @@
+//! Without a running toolgate: the data directory itself, under its lock.
+
+use super::{Asked, Found};
+use crate::model::clock::Clock;
+use crate::store::embedded::Embedded;
+use crate::store::journal::{Error, Journal, Options};
+use crate::store::operator::{Resolution, Unresolved, open_calls, resolve};
+use anyhow::Context as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// The journal in `data`, locked; none when a toolgate has it. What another user writes here, toolgate could not open
+/// afterwards: such a one is taken to the door too.
+pub(super) fn open(data: &Path) -> anyhow::Result<Option<Journal>> {
+    let owner = std::fs::metadata(data).with_context(|| format!("{} cannot be looked at", data.display()))?.uid();
+    if owner != rustix::process::geteuid().as_raw() {
+        return Ok(None);
+    }
+    match Journal::open(data, Options::default()) {
+        Ok(journal) => Ok(Some(journal)),
+        Err(Error::Locked { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Asks the store in `data`. Calls that were in flight when the last toolgate ended come to rest, as at every start.
+pub(super) async fn ask(data: &Path, journal: Journal, asked: Asked) -> anyhow::Result<Found> {
+    let store = Embedded::open(data, journal.clone(), Clock).context("the store cannot be opened")?;
+    let found = match asked {
+        Asked::List { state } => Found::Calls(open_calls(&store, state.as_deref()).await?),
+        Asked::Resolve { action, resolution } => {
+            let who = system_user();
+            match resolve(&store, action, Resolution { who: who.clone(), ..resolution }).await {
+                Ok(state) => Found::Resolved { state: state.to_owned(), who },
+                Err(Unresolved::Store(error)) => return Err(error.into()),
+                Err(unresolved) => Found::Refused(unresolved.to_string()),
+            }
+        }
+    };
+    drop(store);
+    journal.close().await.context("the ledger could not be closed in good order")?;
+    Ok(found)
+}
+
+/// Who runs this, as the system knows it.
+fn system_user() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let own = uid.to_string();
+    let name = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == own).then_some(name)
+    });
+    match name {
+        Some(name) => format!("{name} (uid {uid})"),
+        None => format!("uid {uid}"),
+    }
+}

@@ -1,0 +1,89 @@
+//! With a running toolgate: its operators' door.
+
+use super::{Asked, Found};
+use crate::admin::calls::{Listed, Resolved};
+use crate::mcp::json::{FROM_SERVER, Text};
+use crate::store::operator::Verdict;
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+/// Bytes of an answer.
+const ANSWER: usize = 4 << 20;
+/// How long it may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks the toolgate whose operators' door is at `address`, with `token` to prove who asks.
+pub(super) async fn ask(address: SocketAddr, token: Option<&str>, asked: Asked) -> anyhow::Result<Found> {
+    let (method, path, body) = match &asked {
+        Asked::List { state } => {
+            let query = state.as_ref().map(|state| format!("?state={state}")).unwrap_or_default();
+            (Method::GET, format!("/api/calls{query}"), Text::of(&json!(null)))
+        }
+        Asked::Resolve { action, resolution } => {
+            let (word, result) = match &resolution.verdict {
+                Verdict::Applied(result) => ("applied", result.clone()),
+                Verdict::NotApplied => ("not_applied", None),
+                Verdict::Abandon => ("abandon", None),
+            };
+            let body = Text::of(&json!({ "verdict": word, "why": resolution.why }));
+            let body = result.map_or(body.clone(), |result| body.with_new_member("result", &result));
+            (Method::POST, format!("/api/calls/{action}/resolve"), body)
+        }
+    };
+    let answered = tokio::time::timeout(PATIENCE, exchange(address, token, (method, path, body))).await;
+    let (status, text) = answered.map_err(anyhow::Error::from).flatten().with_context(|| {
+        format!(
+            "the data directory is a running toolgate's or another user's, and no operators' door answers at {address}; name \
+             its address with --admin, or stop it and do this as the directory's owner"
+        )
+    })?;
+    match (status, asked) {
+        (StatusCode::OK, Asked::List { .. }) => Ok(Found::Calls(text.parse::<Listed>()?.calls)),
+        (StatusCode::OK, Asked::Resolve { .. }) => {
+            let Resolved { state, who, .. } = text.parse()?;
+            Ok(Found::Resolved { state, who })
+        }
+        (status, _) => {
+            let word = |key: &str| text.get(key).and_then(|word| Some(word.as_str()?.into_owned()));
+            let Some(error) = word("error") else { bail!("{address} answers {status}, which is no toolgate's answer") };
+            let hint = word("hint").map(|hint| format!("; {hint}")).unwrap_or_default();
+            Ok(Found::Refused(format!("{error}{hint}")))
+        }
+    }
+}
+
+async fn exchange(
+    address: SocketAddr,
+    token: Option<&str>,
+    (method, path, body): (Method, String, Text),
+) -> anyhow::Result<(StatusCode, Text)> {
+    let near = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let port = address.port();
+    let mut request = Request::builder()
+        .method(method)
+        .uri(format!("http://{}{path}", SocketAddr::new(near, port)))
+        .header(header::HOST, format!("localhost:{port}"))
+        .header(header::CONTENT_TYPE, "application/json");
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let connections = Client::builder(TokioExecutor::new()).build_http();
+    let answer = connections.request(request.body(Full::new(body.bytes()))?).await?;
+    let status = answer.status();
+    let bytes: Bytes = match Limited::new(answer.into_body(), ANSWER).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => bail!("the answer cannot be read: {error}"),
+    };
+    Ok((status, Text::read(bytes, &FROM_SERVER)?))
+}

@@ -1,0 +1,178 @@
+//! What an operator sees and says of calls that have not come to an end by themselves: the last way to end an unknown
+//! outcome (SEMANTICS §4). Who and why stand in the journal for good.
+
+use super::claims::{Error, Store};
+use super::state::Millis;
+use super::state::claim::{Claim, Phase};
+use super::state::command::{Command, Settle};
+use super::state::event::Evidence;
+use crate::mcp::json::Text;
+use crate::model::ids::ActionId;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// Calls that are listed at once, at most.
+pub const MOST: usize = 1000;
+/// Bytes that a reason may have.
+pub const WHY: usize = 2000;
+/// Bytes that a result may have.
+pub const RESULT: usize = 256 << 10;
+
+/// What an agent reads that asks again for a call which an operator has found to be done.
+const CONFIRMED: &str = "An operator has found that this call was carried out. The tool's own answer is not known. Do not \
+                         send the call again.";
+
+/// What an operator has found out.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// The call was carried out; with the result that whoever asks again is given, as a result of `tools/call`.
+    Applied(Option<Text>),
+    /// It was not: its key may be claimed again.
+    NotApplied,
+    /// Nobody will find out: its key stays taken, and nobody asks any more.
+    Abandon,
+}
+
+/// Who says what, and why.
+#[derive(Debug, Clone)]
+pub struct Resolution {
+    /// What was found out.
+    pub verdict: Verdict,
+    /// The operator.
+    pub who: String,
+    /// How the operator knows.
+    pub why: String,
+}
+
+/// Why a resolution does nothing.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Unresolved {
+    /// No call of that id holds a key.
+    #[error(
+        "no call {0} holds an idempotency key: it was refused, changes nothing, or ended long ago; `toolgate ledger show \
+         {0}` tells, and names the call that holds the key if another one does"
+    )]
+    NoClaim(ActionId),
+    /// It is on its way, and its outcome may come any moment.
+    #[error("the call is in flight; wait until it has ended: only then can it be said that nobody knows")]
+    InFlight,
+    /// It has ended; that is known and is not changed.
+    #[error("the call has ended as `{0}`; what is known is not changed")]
+    Ended(&'static str),
+    /// What was said cannot be used.
+    #[error("{0}")]
+    Unfit(String),
+    /// The store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// A call that has not come to an end, as operators read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// The call.
+    pub action_id: String,
+    /// `dispatching`, `awaiting_input` or `unknown`.
+    pub state: String,
+    /// Since when, RFC 3339 in UTC.
+    pub since: String,
+    /// The agent.
+    pub agent: String,
+    /// `server__tool`.
+    pub tool: String,
+    /// From 1.
+    pub attempt: u32,
+    /// What broke.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+}
+
+impl OpenCall {
+    fn of(claim: &Claim) -> Self {
+        let why = if let Phase::Unknown { why } = &claim.phase { Some(why.clone()) } else { None };
+        Self {
+            action_id: claim.action.to_string(),
+            state: claim.phase.word().to_owned(),
+            since: time(claim.changed),
+            agent: claim.agent.clone(),
+            tool: claim.tool.to_string(),
+            attempt: claim.attempt,
+            why,
+        }
+    }
+}
+
+/// Up to [`MOST`] calls that have not come to an end, the oldest first; only those in `state`, when one is named.
+pub async fn open_calls(store: &dyn Store, state: Option<&str>) -> Result<Vec<OpenCall>, Error> {
+    let open = store.unsettled(MOST).await?;
+    let fits = open.iter().filter(|(_, claim)| state.is_none_or(|state| claim.phase.word() == state));
+    Ok(fits.map(|(_, claim)| OpenCall::of(claim)).collect())
+}
+
+/// Settles `action` as `resolution` says, durably; gives the word of what it became.
+pub async fn resolve(store: &dyn Store, action: ActionId, resolution: Resolution) -> Result<&'static str, Unresolved> {
+    let Resolution { verdict, who, why } = resolution;
+    let why = why.trim().to_owned();
+    if why.is_empty() || why.len() > WHY {
+        return Err(Unresolved::Unfit(format!("say why, in at most {WHY} bytes: it stands in the ledger for good")));
+    }
+    let (key, claim) = store.find(action).await?.ok_or(Unresolved::NoClaim(action))?;
+    let phase = match verdict {
+        Verdict::NotApplied => Phase::NotSent,
+        Verdict::Abandon => Phase::Abandoned,
+        Verdict::Applied(result) => {
+            let result = fitting(result)?;
+            refusal(&claim)?;
+            Phase::Completed(store.keep(false, result.bytes()).await?)
+        }
+    };
+    refusal(&claim)?;
+    let became = phase.word();
+    let evidence = Evidence::Operator { who, why };
+    let settle = Settle { key, action, phase, evidence, cost: None, failed: false, seen: None };
+    if store.run(Command::Settle(settle), None).await?.is_err() {
+        // Something else has ended it meanwhile.
+        let claim = store.find(action).await?.ok_or(Unresolved::NoClaim(action))?.1;
+        return Err(refusal(&claim).err().unwrap_or(Unresolved::Ended(claim.phase.word())));
+    }
+    tracing::info!(%action, became, "an operator has resolved a call");
+    Ok(became)
+}
+
+/// Only what nobody knows, and what waits for an agent that may never come back, is an operator's to end.
+fn refusal(claim: &Claim) -> Result<(), Unresolved> {
+    match &claim.phase {
+        Phase::Unknown { .. } | Phase::AwaitingInput { .. } => Ok(()),
+        Phase::Dispatching => Err(Unresolved::InFlight),
+        ended @ (Phase::Completed(_) | Phase::Failed { .. } | Phase::NotSent | Phase::Abandoned) => {
+            Err(Unresolved::Ended(ended.word()))
+        }
+    }
+}
+
+/// The result that is replayed from now on.
+fn fitting(given: Option<Text>) -> Result<Text, Unresolved> {
+    let Some(given) = given else {
+        return Ok(Text::of(
+            &json!({ "content": [{ "type": "text", "text": CONFIRMED }], "isError": false, "resultType": "complete" }),
+        ));
+    };
+    let has_content = given.get("content").is_some_and(|content| content.is_array());
+    if !has_content || given.as_bytes().len() > RESULT {
+        let why = format!(
+            "a result is a JSON object as `tools/call` gives it, such as {{\"content\":[{{\"type\":\"text\",\"text\":\"…\"}}]}}, \
+             of at most {RESULT} bytes"
+        );
+        return Err(Unresolved::Unfit(why));
+    }
+    // What 2026-07-28 asks for, and what older revisions read past.
+    let is_whole = given.get("resultType").is_some();
+    Ok(if is_whole { given } else { given.with_new_member("resultType", &Text::of(&json!("complete"))) })
+}
+
+/// The store's time as people write it.
+pub fn time(at: Millis) -> String {
+    let time = i64::try_from(at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+    time.map_or_else(|| format!("{at} ms since 1970"), |time| time.to_string())
+}

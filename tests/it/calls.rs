@@ -1,0 +1,202 @@
+//! An unknown outcome ends by an operator's word when nothing else ends it (SEMANTICS §4; 004-37): what the operator
+//! says, with toolgate running and without, and what whoever sends the call again is told.
+
+use crate::harness::agent::{Agent, Answer};
+use crate::harness::gate::{Gate, Setup};
+use crate::harness::tool_server::{Behaviour, Script, ToolServer};
+use crate::harness::until;
+use serde_json::{Value, json};
+use std::process::Output;
+
+const ANN: &str = "token-of-ann-the-operator";
+const PAY: &str = "oracle__pay";
+
+/// A toolgate before a server that runs `pay` and hangs up, with these lines for operators.
+async fn stage(more: &str) -> (ToolServer, Gate) {
+    let server = Script::new().tool("pay", Behaviour::HangsUp).tool("held", Behaviour::Held).start().await;
+    let setup = Setup::new().server("oracle", &server).contracts(&[(PAY, "pay"), ("oracle__held", "pay")]);
+    (server, setup.operators(more).start().await)
+}
+
+fn tokens() -> String {
+    format!("tokens: [ {{ name: ann, token: \"{ANN}\" }}, {{ name: bob, token: \"token-of-bob-the-operator\" }} ]")
+}
+
+fn decision(answer: &Answer) -> Value {
+    answer.message()["result"]["_meta"]["dev.toolgate/decision"].clone()
+}
+
+/// Calls under `key`; the outcome is unknown. Gives the action id.
+async fn unknown(agent: &Agent, key: &str) -> String {
+    let answer = agent.call(PAY, json!({ "key": key })).await;
+    assert_eq!(answer.refusal(), "outcome_unknown", "{answer:?}");
+    let again = agent.call(PAY, json!({ "key": key })).await;
+    let (first, again) = (decision(&answer), decision(&again));
+    assert_eq!((&again["code"], &again["claimed_by"]), (&json!("outcome_unknown"), &first["action_id"]));
+    first["action_id"].as_str().unwrap().to_owned()
+}
+
+fn words(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+async fn calls(setup: &Setup, admin: Option<&str>, more: &[&str]) -> (i32, String, String) {
+    let mut arguments = vec!["calls", "--config", "toolgate.yaml"];
+    arguments.extend(admin.iter().flat_map(|admin| ["--admin", admin, "--as", "ann"]));
+    arguments.extend(more);
+    words(&setup.run(&arguments).await)
+}
+
+/// The three words an operator can say, near and far, and what the agent is told then; each is said once only.
+#[tokio::test]
+async fn an_operator_ends_an_unknown_outcome() {
+    let result = r#"{"content":[{"type":"text","text":"receipt 7"}],"structuredContent":{"receipt":7}}"#;
+    for running in [true, false] {
+        let (server, mut gate) = stage(&tokens()).await;
+        let setup = gate.setup.clone();
+        let agent = gate.agent();
+        let mut ids = Vec::new();
+        for key in ["applied", "given", "not-applied", "abandon"] {
+            ids.push(unknown(&agent, key).await);
+        }
+        assert_eq!(server.executions().len(), 4);
+        if !running {
+            gate.terminate();
+            gate.wait().await;
+        }
+        let door = gate.operators.to_string();
+        let admin = running.then_some(door.as_str());
+        let (code, listed, err) = calls(&setup, admin, &["list", "--json", "--state", "unknown"]).await;
+        assert_eq!(code, 0, "{err}");
+        let open: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let found: Vec<&str> = open.iter().map(|call| call["action_id"].as_str().unwrap()).collect();
+        assert_eq!(found, ids, "oldest first: {listed}");
+        assert_eq!((&open[0]["agent"], &open[0]["tool"]), (&json!("anonymous"), &json!(PAY)));
+        let said: [(&str, &[&str], &str); 4] = [
+            (&ids[0], &["--applied"], "completed"),
+            (&ids[1], &["--applied", "--result", result], "completed"),
+            (&ids[2], &["--not-applied"], "not_sent"),
+            (&ids[3], &["--abandon"], "abandoned"),
+        ];
+        for (id, verdict, became) in said {
+            let resolve = [&["resolve", id, "--why", "looked at the bank's page"], verdict].concat();
+            let (code, out, err) = calls(&setup, admin, &resolve).await;
+            assert!(code == 0 && out.starts_with(&format!("{became} by ")), "{out}{err}");
+            let (code, _, err) = calls(&setup, admin, &resolve).await;
+            assert!(code == 1 && err.contains(&format!("has ended as `{became}`")), "{err}");
+        }
+        let (code, listed, _) = calls(&setup, admin, &["list"]).await;
+        assert_eq!((code, listed.as_str()), (0, "every call has come to an end\n"));
+        if !running {
+            gate = setup.clone().start().await;
+        }
+        let agent = gate.agent();
+        let applied = agent.call(PAY, json!({ "key": "applied" })).await;
+        assert!(applied.text().contains("An operator has found that this call was carried out"), "{applied:?}");
+        let given = agent.call(PAY, json!({ "key": "given" })).await;
+        assert_eq!(given.message()["result"]["structuredContent"], json!({ "receipt": 7 }), "{given:?}");
+        for answer in [&applied, &given] {
+            assert_eq!((answer.refusal().as_str(), &decision(answer)["replayed"]), ("", &json!(true)), "{answer:?}");
+        }
+        assert_eq!(agent.call(PAY, json!({ "key": "abandon" })).await.refusal(), "outcome_unknown");
+        assert_eq!(server.executions().len(), 4);
+        // What is proven not to have run runs when it is sent again.
+        assert_eq!(agent.call(PAY, json!({ "key": "not-applied" })).await.refusal(), "outcome_unknown");
+        assert_eq!(server.executions().len(), 5);
+    }
+}
+
+/// While the call is on its way nobody can say that its outcome is unknown.
+#[tokio::test]
+async fn a_call_in_flight_is_not_an_operators_to_end() {
+    let (server, gate) = stage(&tokens()).await;
+    let agent = gate.agent();
+    let running = tokio::spawn(async move { agent.call("oracle__held", json!({ "key": "k" })).await });
+    until("the tool runs", || async { (server.executions().len() == 1).then_some(()) }).await;
+    let (setup, door) = (gate.setup.clone(), gate.operators.to_string());
+    let (_, listed, _) = calls(&setup, Some(&door), &["list", "--json"]).await;
+    let call: Value = serde_json::from_str(listed.trim()).unwrap();
+    assert_eq!(call["state"], "dispatching");
+    let id = call["action_id"].as_str().unwrap();
+    let (code, _, err) = calls(&setup, Some(&door), &["resolve", id, "--abandon", "--why", "impatience"]).await;
+    assert!(code == 1 && err.contains("is in flight"), "{err}");
+    server.release();
+    assert_eq!(running.await.unwrap().refusal(), "");
+    let nobody = "0198f1a2-0000-7000-8000-000000000000";
+    let (code, _, err) = calls(&setup, Some(&door), &["resolve", nobody, "--abandon", "--why", "w"]).await;
+    assert!(code == 1 && err.contains("holds an idempotency key"), "{err}");
+}
+
+/// Only an operator with a token may look or say anything at the door, and what is said badly changes nothing.
+#[tokio::test]
+async fn the_door_knows_its_operators() {
+    let (_server, gate) = stage("").await;
+    let id = unknown(&gate.agent(), "k").await;
+    let resolve = format!("/api/calls/{id}/resolve");
+    let body = r#"{"verdict":"abandon","why":"looked"}"#;
+    for (method, path) in [("GET", "/api/calls"), ("POST", resolve.as_str())] {
+        let answer = gate.asks_operators((method, path), &[("Authorization", &format!("Bearer {ANN}"))], body).await;
+        assert!(answer.status == 403 && answer.text().contains("admin.tokens"), "{answer:?}");
+    }
+    let door = gate.operators.to_string();
+    let (code, _, err) =
+        words(&gate.setup.run(&["calls", "--config", "toolgate.yaml", "--admin", &door, "list"]).await);
+    assert!(code == 1 && err.contains("admin.tokens"), "{err}");
+
+    let (_server, gate) = stage(&tokens()).await;
+    let id = unknown(&gate.agent(), "k").await;
+    let resolve = format!("/api/calls/{id}/resolve");
+    let good = format!("Bearer {ANN}");
+    let json_body = ("Content-Type", "application/json");
+    for wrong in ["", "Bearer ", "Bearer token-of-ann-the-operatox", ANN, "Basic YTpi"] {
+        let answer = gate.asks_operators(("POST", &resolve), &[("Authorization", wrong), json_body], body).await;
+        assert_eq!(answer.status, 401, "{wrong}: {answer:?}");
+    }
+    let answer = gate.asks_operators(("POST", &resolve), &[("Authorization", &good)], body).await;
+    assert_eq!(answer.status, 415);
+    let page = [("Authorization", good.as_str()), json_body, ("Origin", "http://127.0.0.1")];
+    assert_eq!(gate.asks_operators(("POST", &resolve), &page, body).await.status, 403);
+    for wrong in [
+        "",
+        "[]",
+        "{}",
+        r#"{"verdict":"abandon"}"#,
+        r#"{"verdict":"abandon","why":" "}"#,
+        r#"{"verdict":"perhaps","why":"w"}"#,
+        r#"{"verdict":"abandon","why":"w","result":{"content":[]}}"#,
+        r#"{"verdict":"applied","why":"w","result":{"text":"no content"}}"#,
+        r#"{"verdict":"applied","why":"w","who":"somebody else"}"#,
+        r#"{"verdict":"abandon","verdict":"applied","why":"w"}"#,
+    ] {
+        let answer = gate.asks_operators(("POST", &resolve), &[("Authorization", &good), json_body], wrong).await;
+        assert_eq!(answer.status, 400, "{wrong}: {answer:?}");
+    }
+    let (code, _, err) = words(
+        &gate.setup.run(&["calls", "--config", "toolgate.yaml", "--admin", &gate.operators.to_string(), "list"]).await,
+    );
+    assert!(code == 1 && err.contains("--as"), "{err}");
+    let answer = gate.asks_operators(("POST", &resolve), &[("Authorization", &good), json_body], body).await;
+    assert_eq!((answer.status, &answer.message()["who"]), (200, &json!("ann")));
+}
+
+#[tokio::test]
+async fn a_resolution_is_said_in_full() {
+    let setup = Setup::new();
+    let id = "0198f1a2-0000-7000-8000-000000000000";
+    for wrong in [
+        &["resolve", id, "--why", "w"][..],
+        &["resolve", id, "--applied"],
+        &["resolve", id, "--applied", "--abandon", "--why", "w"],
+        &["resolve", id, "--abandon", "--why", "w", "--result", "{}"],
+        &["resolve", "0198", "--abandon", "--why", "w"],
+        &["list", "--state", "completed"],
+    ] {
+        let (code, _, err) = words(&setup.run(&[&["calls"], wrong].concat()).await);
+        assert_eq!(code, 2, "{wrong:?}: {err}");
+    }
+    setup.write();
+    let (code, _, err) = calls(&setup, None, &["list"]).await;
+    assert!(code == 1 && err.contains("there is no journal in"), "{err}");
+    assert!(!setup.directory().join("data").exists(), "nothing is made");
+}
