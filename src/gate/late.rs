@@ -54,8 +54,13 @@ impl Late {
             };
             tracing::info!(%action, became = phase.word(), "a late answer ends an unknown outcome");
             let settle = Settle { key, action, phase, evidence: Evidence::Late, cost: None, failed: false, seen: None };
-            if let Err(error) = store.run(Command::Settle(settle), None).await {
-                tracing::error!(%action, %error, "a late answer cannot be recorded; the outcome stays unknown");
+            match store.run(Command::Settle(settle), None).await {
+                Ok(Ok(_)) => {}
+                // Somebody has said meanwhile what became of it, and may have been wrong.
+                Ok(Err(_)) => tracing::error!(%action, "a late answer came to a call that was settled without it"),
+                Err(error) => {
+                    tracing::error!(%action, %error, "a late answer cannot be recorded; the outcome stays unknown");
+                }
             }
         });
     }

@@ -316,3 +316,44 @@ async fn what_was_answered_survives_a_kill() {
     assert_eq!((heard(&again), server.executions().len()), ("Replayed".to_owned(), 1));
     assert_eq!(first.message()["result"]["content"], again.message()["result"]["content"]);
 }
+
+/// What a read that the contract names finds ends an unknown outcome, on both wires: done, surely not done, or nothing.
+#[tokio::test]
+async fn a_probe_ends_an_unknown_outcome() {
+    let shows = |orders: Value| {
+        let content = json!([{ "type": "text", "text": "orders" }]);
+        Behaviour::Says(
+            json!({ "content": content, "structuredContent": { "orders": orders }, "resultType": "complete" }),
+        )
+    };
+    let script = Script::new().tool("pay", Behaviour::HangsUp).tool("finds", shows(json!([{ "id": 1 }])));
+    let server = script.tool("misses", shows(json!([]))).tool("breaks", Behaviour::Status(500)).start().await;
+    for (probe, absent_after, again, asked) in [
+        ("finds", "1h", "Replayed", 1),
+        ("misses", "1s", "Code(\"outcome_unknown\")", 2),
+        ("misses", "1h", "Code(\"outcome_unknown\")", 1),
+        ("breaks", "1s", "Code(\"outcome_unknown\")", 1),
+    ] {
+        let probing = format!("tool: oracle__{probe}, arguments: {{ key: arguments#/key }}, found: /orders");
+        let policy = format!(
+            "contracts:\n  oracle__pay: {{ purpose: a test, actions: [pay], secrets: [], idempotency: {{ probe: {{ \
+             {probing}, absent_after: {absent_after} }} }} }}\n  oracle__{probe}: {{ purpose: a look, actions: [read], \
+             secrets: [] }}\n"
+        );
+        let gate = Setup::new().server("oracle", &server).policy(&policy).start().await;
+        for wire in ["modern", "legacy"] {
+            let arguments = json!({ "key": format!("{probe}-{absent_after}-{wire}") });
+            let first = call(&gate, wire, "oracle__pay", &arguments).await;
+            assert_eq!(heard(&first), format!("{UNKNOWN:?}"), "{probe}, {wire}");
+            // A look that finds nothing proves something only once the call can no longer be on its way.
+            let told = until("the call is asked for as often as that allows", || async {
+                let told = heard(&call(&gate, wire, "oracle__pay", &arguments).await);
+                let calls = server.executions().into_iter().filter(|execution| execution.tool == "pay");
+                let calls = calls.filter(|execution| execution.arguments == arguments).count();
+                (calls == asked).then_some(told)
+            })
+            .await;
+            assert_eq!(told, again, "{probe}, {absent_after}, {wire}");
+        }
+    }
+}
