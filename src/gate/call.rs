@@ -133,8 +133,8 @@ async fn guarded(
     let admitted = trail
         .check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
     let rules = admitted.rules();
-    let ruled = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
-        (Ok(ruled), _) => ruled,
+    let passed = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
+        (Ok(passed), _) => passed,
         (Err(refusal), Some(observed)) => trail.overrule(refusal, observed),
         (Err(refusal), None) => return Err(refusal),
     };
@@ -142,12 +142,12 @@ async fn guarded(
     // Step 6 stands here when it exists: rewrite. Nothing below is done where nothing is enforced.
     if policy.mode == Mode::Observe {
         taken.slot = Some(gate.slot()?);
-        return deliver(effects, Delivery { call, tool, rules, cleared: Cleared::Observed(ruled) }, (trail, taken))
+        return deliver(effects, Delivery { call, tool, rules, cleared: Cleared::Observed(passed) }, (trail, taken))
             .await;
     }
     let bill = effects.bill(policy, call, rules, trail).await?;
     let allowed =
-        trail.check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &ruled))?;
+        trail.check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &passed))?;
     trail.warning = allowed.warning;
     let Some(idempotency) = &rules.idempotency else {
         trail.remaining = trail.check(Stage::Budget, effects.afford(&bill).await)?;

@@ -39,7 +39,7 @@ pub(super) async fn deliver(
         trail.sent += 1;
         if let Some(held) = &mut taken.claim {
             // The proof that nothing left ends here, for us and for whoever finds our journal.
-            effects.store.sent(held.claimed.action).map_err(unavailable)?;
+            effects.store.sent(held.claimed.action).map_err(|error| unavailable(&error))?;
             held.proof = Proof::Unknown;
         }
         let (ended, late) = once(&delivery, terms).await;
@@ -73,10 +73,7 @@ fn finish(
     let structured = ended.as_ref().ok().and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
     held.cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
     let ending = trail.answered(true, ended);
-    match held.proof {
-        Proof::Unknown => Err(Refusal::OutcomeUnknown),
-        _ => ending,
-    }
+    if held.proof == Proof::Unknown { Err(Refusal::OutcomeUnknown) } else { ending }
 }
 
 /// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes.

@@ -23,7 +23,7 @@ use crate::store::state::claim::{Standing, Stored, standing};
 use crate::store::state::command::{Command, Intent, Reserve};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::Event;
-use crate::store::state::{Place, Refused};
+use crate::store::state::{Place, Refused, View};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,9 +84,10 @@ impl Effects {
         let Belonging { task, session } = Belonging::of(&call.caller, &call.judged)?;
         let (task, session) = (task.key, session.key);
         let asked = rules.budget.ask(&policy.tasks, &call.caller, (&call.judged.tool, rules.side_effect));
-        let before = match asked.limits.is_limited() || policy.repetition.is_watching() {
-            true => self.store.look(of_task(task)).await.map_err(unavailable)?.task,
-            false => None,
+        let before = if asked.limits.is_limited() || policy.repetition.is_watching() {
+            self.look(of_task(task)).await?.task
+        } else {
+            None
         };
         if asked.limits.is_limited() {
             let now = self.store.now();
@@ -107,7 +108,7 @@ impl Effects {
     ) -> Result<Stand, Refusal> {
         let held = tokio::time::timeout(HOLD, self.settled(call, keyed, holder)).await;
         match held.unwrap_or(Err(Refusal::DuplicateInFlight { after_ms: ASK_AGAIN }))? {
-            Standing::Open { .. } => return Ok(Stand::Open),
+            Standing::Open { .. } => Ok(Stand::Open),
             Standing::Ended(stored) | Standing::Asked(stored) => self.answer(&stored).await.map(Stand::Again),
             Standing::Unknown(action) => Ok(Stand::Unknown(action)),
             Standing::InFlight(_) => Err(Refusal::OutcomeUnknown),
@@ -120,25 +121,25 @@ impl Effects {
     async fn settled(&self, call: &Call, keyed: &Keyed, holder: &mut Option<ActionId>) -> Result<Standing, Refusal> {
         let (key, fingerprint, round) = (keyed.call_key(), keyed.fingerprint(), call.round());
         loop {
-            let view = self.store.look(Place { call: Some(key), ..Place::default() }).await.map_err(unavailable)?;
+            let view = self.look(Place { call: Some(key), ..Place::default() }).await?;
             let standing = standing(view.claim.as_ref(), &fingerprint, round.as_ref(), self.store.now());
             *holder = view.claim.filter(|_| !matches!(standing, Standing::Open { .. })).map(|claim| claim.action);
-            match standing {
-                Standing::InFlight(action) => {
-                    tokio::select! {
-                        () = self.store.ended(key, action) => {}
-                        () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
-                        () = call.outlet.closed() => return Err(Refusal::Cancelled),
-                    }
-                }
-                other => return Ok(other),
+            let Standing::InFlight(action) = standing else { return Ok(standing) };
+            tokio::select! {
+                () = self.store.ended(key, action) => {}
+                () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
+                () = call.outlet.closed() => return Err(Refusal::Cancelled),
             }
         }
     }
 
+    async fn look(&self, place: Place) -> Result<View, Refusal> {
+        self.store.look(place).await.map_err(|error| unavailable(&error))
+    }
+
     /// The answer that was given before, byte for byte.
     async fn answer(&self, stored: &Stored) -> Result<Message, Refusal> {
-        let body = self.store.body(stored).await.map_err(unavailable)?;
+        let body = self.store.body(stored).await.map_err(|error| unavailable(&error))?;
         let body = Text::read(body, &FROM_SERVER).map_err(|_| Refusal::InternalError)?;
         Ok(Message::response(None, body, stored.is_error))
     }
@@ -161,7 +162,7 @@ impl Effects {
         if !bill.asked.limits.is_limited() {
             return Ok(None);
         }
-        let view = self.store.look(of_task(bill.task)).await.map_err(unavailable)?;
+        let view = self.look(of_task(bill.task)).await?;
         let fits = bill.asked.limits.admit(view.task.as_ref(), &bill.asked.price, self.store.now());
         let left = fits.map_err(|exceeded| bill.asked.refuse(&exceeded))?;
         Ok(Some(shown(&left.after(&bill.asked.price))))
@@ -175,7 +176,8 @@ impl Effects {
         let (task, price) = (bill.task, bill.asked.price.clone());
         let (tool, cost) = (price.tool.clone(), price.cost);
         let reserve = Reserve { task, limits: bill.asked.limits.clone(), price };
-        match self.store.run(Command::Reserve(reserve), None).await.map_err(unavailable)? {
+        let reserved = self.store.run(Command::Reserve(reserve), None).await.map_err(|error| unavailable(&error))?;
+        match reserved {
             Ok(_) => Ok(Some(Reserved { task, tool, cost })),
             Err(Refused::Budget(exceeded)) => Err(bill.asked.refuse(&exceeded)),
             Err(_) => Err(Refusal::InternalError),
@@ -191,7 +193,7 @@ impl Effects {
         };
         if let Some(token) = call.fence() {
             let place = Place { session: Some(bill.session), ..Place::default() };
-            let session = self.store.look(place).await.map_err(unavailable)?.session;
+            let session = self.look(place).await?.session;
             // An agent's token can only be checked, never raise ours (004-26).
             if session.is_some_and(|session| session.token > token) {
                 return Err(Refusal::Fenced);
@@ -219,8 +221,8 @@ impl Effects {
             price: bill.asked.price.clone(),
             entry: Entry { fence: Some(fence), ..entry },
         };
-        let begun = self.store.run(Command::Begin(Box::new(intent)), None).await;
-        match begun.map_err(unavailable)? {
+        let decided = self.store.run(Command::Begin(Box::new(intent)), None).await;
+        match decided.map_err(|error| unavailable(&error))? {
             Ok(Event::Intended(intended)) => {
                 Ok(Some(Claimed { key, action, round: intended.round, session, fence, _lease: lease }))
             }
@@ -241,7 +243,7 @@ fn milliseconds(time: Duration) -> u64 {
 }
 
 /// What the agent reads when the store cannot answer: nothing was sent.
-pub(super) fn unavailable(error: Error) -> Refusal {
+pub(super) fn unavailable(error: &Error) -> Refusal {
     tracing::warn!(%error, "the store refuses side effects");
     Refusal::StoreUnavailable
 }

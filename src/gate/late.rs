@@ -4,6 +4,7 @@
 use super::proof::{self, Proof};
 use super::trail::Broken;
 use crate::guards::ToolRules;
+use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::ids::ActionId;
 use crate::store::claims::Store;
@@ -40,7 +41,7 @@ impl Late {
             let Some(rule) = &self.rules.idempotency else { return };
             let phase = match proof::of(&ended, rule) {
                 Proof::Answered => {
-                    let body = answer.body.as_ref().map_or_else(Bytes::new, |body| body.bytes());
+                    let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match store.keep(answer.is_error, body).await {
                         Ok(stored) => Phase::Completed(stored),
                         Err(error) => {

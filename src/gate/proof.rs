@@ -32,11 +32,9 @@ pub(super) enum Proof {
 /// What `ended` proves; `rule`: which errors the contract declares as proof that nothing was done.
 pub(super) fn of(ended: &Result<Message, Broken>, rule: &idempotency::Rule) -> Proof {
     match ended {
-        Ok(answer) if !answer.is_error => match answer.body.as_ref().is_some_and(asks) {
-            true => Proof::Asked,
-            false => Proof::Answered,
-        },
-        Ok(answer) => of_code(code(answer), rule),
+        Ok(answer) if answer.is_error => of_code(code(answer), rule),
+        Ok(answer) if answer.body.as_ref().is_some_and(asks) => Proof::Asked,
+        Ok(_) => Proof::Answered,
         Err(Broken::Fault(fault)) => of_fault(fault, rule),
         // Nobody gives up a call with side effects that was sent.
         Err(Broken::Cancelled) => Proof::Unknown,

@@ -6,6 +6,7 @@ use super::effects::{Claimed, Effects};
 use super::late::Late;
 use super::proof::Proof;
 use crate::guards::idempotency::{self, Keyed};
+use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
@@ -176,6 +177,6 @@ async fn phase(
 
 async fn stored(effects: &Effects, answer: Option<&Message>) -> Result<Stored, Error> {
     let is_error = answer.is_some_and(|answer| answer.is_error);
-    let body = answer.and_then(|answer| answer.body.as_ref()).map_or_else(Bytes::new, |body| body.bytes());
+    let body = answer.and_then(|answer| answer.body.as_ref()).map_or_else(Bytes::new, Text::bytes);
     effects.store.keep(is_error, body).await
 }

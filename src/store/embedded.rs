@@ -25,6 +25,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use index::Index;
 use parking_lot::Mutex;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,9 @@ pub struct Embedded {
     shared: Arc<Shared>,
     indexer: Option<std::thread::JoinHandle<()>>,
 }
+
+/// What was decided and queued; or refused, with the number of the last record that was decided from.
+type Decided = Result<(Event, Ticket), (Refused, u64)>;
 
 /// What callers and the indexer share.
 struct Shared {
@@ -112,12 +116,8 @@ impl Shared {
         Ok(Place { task: claim.map(|claim| claim.task), ..place })
     }
 
-    /// Decides and queues, in one go. A refusal comes with the number of the last record it was decided from.
-    fn decide(
-        &self,
-        command: &Command,
-        entry: Option<Entry>,
-    ) -> Result<Result<(Event, Ticket), (Refused, u64)>, Error> {
+    /// Decides and queues, in one go.
+    fn decide(&self, command: &Command, entry: Option<Entry>) -> Result<Decided, Error> {
         let mut table = self.table.lock();
         let view = self.view(&table, self.place(&table, command)?)?;
         let event = match decide(command, &view, self.time.now()) {
@@ -154,13 +154,14 @@ fn is_awaited(event: &Event) -> bool {
 }
 
 fn unwritten(error: journal::Error) -> Error {
-    Error::Broken(error.to_string())
+    if let journal::Error::NoSpace(why) = error { Error::Full(why) } else { Error::Broken(error.to_string()) }
 }
 
 fn unkept(error: &std::io::Error) -> Error {
-    match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Error::Full(error.to_string()),
-        _ => Error::Broken(format!("a long result cannot be kept: {error}")),
+    if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        Error::Full(error.to_string())
+    } else {
+        Error::Broken(format!("a long result cannot be kept: {error}"))
     }
 }
 

@@ -154,7 +154,7 @@ impl Index {
                 TASK => Carried::Task(key, read(&value)?),
                 _ => Carried::Session(key, read(&value)?),
             };
-            Event::Carried(carried).encode().map_err(unreadable)
+            Event::Carried(carried).encode().map_err(|error| unreadable(&error))
         })
     }
 
@@ -261,25 +261,25 @@ fn kept_in(digest: &Digest, key: &Digest) -> Vec<u8> {
 
 fn claim_text(claim: &Claim) -> Result<Vec<u8>, Error> {
     let body = claim.phase.stored().map(|stored| stored.body.clone()).unwrap_or_default();
-    encode(claim, &body).map_err(unreadable)
+    encode(claim, &body).map_err(|error| unreadable(&error))
 }
 
 fn read_claim(value: &sled::IVec) -> Result<Claim, Error> {
     let record = Bytes::copy_from_slice(value);
-    let (mut claim, body): (Claim, _) = decode(&record).map_err(unreadable)?;
+    let (mut claim, body): (Claim, _) = decode(&record).map_err(|error| unreadable(&error))?;
     fill(&mut claim.phase, body);
     Ok(claim)
 }
 
 fn read<T: for<'a> Deserialize<'a>>(value: &sled::IVec) -> Result<T, Error> {
-    serde_json::from_slice(value).map_err(unreadable)
+    decode(&Bytes::copy_from_slice(value)).map(|(head, _)| head).map_err(|error| unreadable(&error))
 }
 
 fn text(value: &impl Serialize) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(value).map_err(unreadable)
+    serde_json::to_vec(value).map_err(|error| unreadable(&error))
 }
 
-fn unreadable(error: serde_json::Error) -> Error {
+fn unreadable(error: &serde_json::Error) -> Error {
     Error::Broken(format!("the index cannot be read: {error}"))
 }
 

@@ -44,7 +44,7 @@ pub(super) fn open(data: &Path, journal: Journal, clock: Clock, retention: Durat
     let anchor = last.as_ref().and_then(|last| last.anchor).filter(|_| same_boot);
     // Not clean any more; but not of this boot either, until nothing is left of the last one.
     let before = last.as_ref().map_or(NO_BOOT, |last| last.boot.as_str());
-    write_mark(data, OPENING, before, anchor).map_err(unmarked)?;
+    write_mark(data, OPENING, before, anchor).map_err(|error| unmarked(&error))?;
     let closing = Closing { data: data.to_owned(), boot, anchor, ended_well: AtomicBool::new(false) };
     let (mut index, mut applied) = open_index(&dir, same_boot || clean, journal.health().head.seq)?;
     let mut reader = Reader::replay(data, applied.seq).map_err(super::unwritten)?;
@@ -68,7 +68,7 @@ pub(super) fn open(data: &Path, journal: Journal, clock: Clock, retention: Durat
     };
     shared.settle_crashed(sent.as_ref().filter(|_| same_boot))?;
     shared.closing.anchor = Some(shared.time.anchor());
-    shared.closing.mark(RUNNING).map_err(unmarked)?;
+    shared.closing.mark(RUNNING).map_err(|error| unmarked(&error))?;
     Ok(shared)
 }
 
@@ -216,7 +216,7 @@ fn last_mark(data: &Path) -> Option<Mark> {
     Some(Mark { how, boot, anchor })
 }
 
-fn unmarked(error: io::Error) -> Error {
+fn unmarked(error: &io::Error) -> Error {
     Error::Broken(format!("the index cannot be marked: {error}"))
 }
 
