@@ -7,13 +7,14 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on says so")]
 
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use toolgate::model::clock::Clock;
 use toolgate::model::entry::Entry;
@@ -26,6 +27,7 @@ use toolgate::store::state::claim::{Phase, Stored};
 use toolgate::store::state::command::{Command, Intent, Settle};
 use toolgate::store::state::digest::Digest;
 use toolgate::store::state::event::Evidence;
+use toolgate::telemetry::tasks;
 
 /// Bytes that one call leaves in the journal, measured: both events and its entry.
 const BYTES: [usize; 2] = [1100, 1500];
@@ -75,11 +77,11 @@ async fn measure<F: Future<Output = ()> + Send>(
     one: impl Fn(u64, u64) -> F + Clone + Send + 'static,
 ) -> Measured {
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let (cpu, began) = (spent(), Instant::now());
-    let mut tasks = Vec::new();
+    let (cpu, began) = (spent(), Clock.steady());
+    let mut running = Vec::new();
     for caller in 0..callers {
         let (stop, done, one) = (stop.clone(), done.clone(), one.clone());
-        tasks.push(tokio::spawn(async move {
+        running.push(tasks::spawn("caller", async move {
             for call in 0.. {
                 one(caller, call).await;
                 done.fetch_add(1, Ordering::Relaxed);
@@ -91,11 +93,12 @@ async fn measure<F: Future<Output = ()> + Send>(
     }
     tokio::time::sleep(time).await;
     stop.store(true, Ordering::Relaxed);
-    for task in tasks {
+    for task in running {
         task.await.unwrap();
     }
-    let calls = done.load(Ordering::Relaxed) as f64;
-    Measured { rate: calls / began.elapsed().as_secs_f64(), cpu: (spent() - cpu).as_secs_f64() * 1e6 / calls }
+    let calls = f64::from(u32::try_from(done.load(Ordering::Relaxed)).unwrap());
+    let (cpu, took) = (spent().saturating_sub(cpu), Clock.steady().saturating_sub(began));
+    Measured { rate: calls / took.as_secs_f64(), cpu: cpu.as_secs_f64() * 1e6 / calls }
 }
 
 fn spent() -> Duration {
@@ -105,8 +108,8 @@ fn spent() -> Duration {
 
 /// A log of its own: a thread writes what waits, syncs once, and lets all of them go.
 struct Log {
-    queue: parking_lot::Mutex<(Vec<u8>, u64)>,
-    work: parking_lot::Condvar,
+    queue: Mutex<(Vec<u8>, u64)>,
+    work: Condvar,
     synced: watch::Sender<u64>,
     ended: Notify,
 }
@@ -115,8 +118,8 @@ async fn floor(data: &Path, callers: u64, time: Duration) -> Measured {
     let directory = tempfile::tempdir_in(data).unwrap();
     let mut file = File::create(directory.path().join("log")).unwrap();
     let log = Arc::new(Log {
-        queue: Default::default(),
-        work: Default::default(),
+        queue: Mutex::default(),
+        work: Condvar::default(),
         synced: watch::channel(0).0,
         ended: Notify::new(),
     });
@@ -159,10 +162,8 @@ async fn floor(data: &Path, callers: u64, time: Duration) -> Measured {
         }
     })
     .await;
-    let mut queue = log.queue.lock();
-    *queue = (vec![0], u64::MAX);
+    *log.queue.lock() = (vec![0], u64::MAX);
     log.work.notify_one();
-    drop(queue);
     log.ended.notified().await;
     measured
 }

@@ -39,7 +39,7 @@ pub(super) async fn deliver(
         trail.sent += 1;
         if let Some(held) = &mut taken.claim {
             // The proof that nothing left ends here, for us and for whoever finds our journal.
-            effects.store.sent(held.claimed.action).map_err(|error| unavailable(&error))?;
+            effects.store.sent(held.claimed.action).map_err(unavailable)?;
             held.proof = Proof::Unknown;
         }
         let (ended, late) = once(&delivery, terms).await;

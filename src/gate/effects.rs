@@ -134,12 +134,12 @@ impl Effects {
     }
 
     async fn look(&self, place: Place) -> Result<View, Refusal> {
-        self.store.look(place).await.map_err(|error| unavailable(&error))
+        self.store.look(place).await.map_err(unavailable)
     }
 
     /// The answer that was given before, byte for byte.
     async fn answer(&self, stored: &Stored) -> Result<Message, Refusal> {
-        let body = self.store.body(stored).await.map_err(|error| unavailable(&error))?;
+        let body = self.store.body(stored).await.map_err(unavailable)?;
         let body = Text::read(body, &FROM_SERVER).map_err(|_| Refusal::InternalError)?;
         Ok(Message::response(None, body, stored.is_error))
     }
@@ -176,7 +176,7 @@ impl Effects {
         let (task, price) = (bill.task, bill.asked.price.clone());
         let (tool, cost) = (price.tool.clone(), price.cost);
         let reserve = Reserve { task, limits: bill.asked.limits.clone(), price };
-        let reserved = self.store.run(Command::Reserve(reserve), None).await.map_err(|error| unavailable(&error))?;
+        let reserved = self.store.run(Command::Reserve(reserve), None).await.map_err(unavailable)?;
         match reserved {
             Ok(_) => Ok(Some(Reserved { task, tool, cost })),
             Err(Refused::Budget(exceeded)) => Err(bill.asked.refuse(&exceeded)),
@@ -222,7 +222,7 @@ impl Effects {
             entry: Entry { fence: Some(fence), ..entry },
         };
         let decided = self.store.run(Command::Begin(Box::new(intent)), None).await;
-        match decided.map_err(|error| unavailable(&error))? {
+        match decided.map_err(unavailable)? {
             Ok(Event::Intended(intended)) => {
                 Ok(Some(Claimed { key, action, round: intended.round, session, fence, _lease: lease }))
             }
@@ -243,7 +243,8 @@ fn milliseconds(time: Duration) -> u64 {
 }
 
 /// What the agent reads when the store cannot answer: nothing was sent.
-pub(super) fn unavailable(error: &Error) -> Refusal {
-    tracing::warn!(%error, "the store refuses side effects");
+pub(super) fn unavailable(error: Error) -> Refusal {
+    let (Error::Full(why) | Error::Broken(why)) = error;
+    tracing::warn!(%why, "the store refuses side effects");
     Refusal::StoreUnavailable
 }

@@ -1,3 +1,5 @@
+//! The embedded store, opened, killed and filled as a process would.
+
 use super::*;
 use crate::store::journal::Options;
 use crate::store::state::claim::{Phase, Standing, standing};
