@@ -108,6 +108,7 @@ impl Gate {
         if call.era == Era::Legacy || !matches!(ending, Err(Refusal::Cancelled)) {
             let answer = answer(&call, &ending, (outcome, &trail));
             failpoint::reached("reply-to-agent");
+            call.waiting.answered();
             let _ = call.outlet.send(Outgoing::Last(answer)).await;
         }
     }
@@ -146,8 +147,8 @@ async fn guarded(
             .await;
     }
     let bill = effects.bill(policy, call, rules, trail).await?;
-    let allowed =
-        trail.check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &passed))?;
+    let allowed = trail
+        .check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &passed))?;
     trail.warning = allowed.warning;
     let Some(idempotency) = &rules.idempotency else {
         trail.remaining = trail.check(Stage::Budget, effects.afford(&bill).await)?;

@@ -12,6 +12,7 @@ use crate::model::reply::Fault;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +50,8 @@ pub struct Waiting {
     id: Vec<u8>,
     /// Cancelled when the agent cancels the request.
     pub cancelled: CancellationToken,
+    /// The agent has its answer; read and set under the lock of those in flight.
+    answered: AtomicBool,
 }
 
 /// Why a request of an agent cannot wait for its answer.
@@ -205,7 +208,7 @@ impl Links {
             return Err(CannotWait::TooMany);
         }
         in_flight.insert(id.as_bytes().to_vec(), InFlight { link: None, cancelled: cancelled.clone() });
-        Ok(Waiting { links: self.clone(), id: id.as_bytes().to_vec(), cancelled })
+        Ok(Waiting { links: self.clone(), id: id.as_bytes().to_vec(), cancelled, answered: AtomicBool::new(false) })
     }
 
     /// Hands the agent's cancellation to the server that works on the request, under the server's id of it.
@@ -242,19 +245,24 @@ impl Waiting {
         if self.cancelled.is_cancelled() {
             return false;
         }
-        if let Some(waiting) = in_flight.get_mut(&self.id) {
+        if let (Some(waiting), false) = (in_flight.get_mut(&self.id), self.answered.load(Ordering::Relaxed)) {
             waiting.link = Some((link.clone(), id.clone()));
         }
         true
+    }
+
+    /// The agent has its answer: from here on it may use the id again, also while the server is still listened for.
+    pub fn answered(&self) {
+        let mut in_flight = self.links.in_flight.lock();
+        if !self.cancelled.is_cancelled() && !self.answered.swap(true, Ordering::Relaxed) {
+            in_flight.remove(&self.id);
+        }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut in_flight = self.links.in_flight.lock();
-        if !self.cancelled.is_cancelled() {
-            in_flight.remove(&self.id);
-        }
+        self.answered();
     }
 }
 
