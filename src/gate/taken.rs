@@ -117,7 +117,11 @@ impl Held {
     ) -> Result<(), Error> {
         let Self { claimed, proof, late, cost } = self;
         let (key, action) = (claimed.key, claimed.action);
-        let phase = phase(effects, (proof, claimed.round), answer, &entry).await?;
+        let phase = phase(effects, (proof, claimed.round), answer, &entry).await;
+        let (phase, unkept) = match phase {
+            Ok(phase) => (phase, None),
+            Err(error) => (Phase::Unknown { why: "the answer could not be kept".to_owned() }, Some(error)),
+        };
         let settle = Settle {
             key,
             action,
@@ -136,7 +140,7 @@ impl Held {
             late.listen(effects.store.clone(), key, action);
         }
         drop(claimed);
-        settled
+        unkept.map_or(settled, Err)
     }
 }
 

@@ -9,10 +9,10 @@ use super::journal::{self, Item, Journal, Ticket};
 use super::marks::Marks;
 use super::memory::is_in_flight;
 use super::results::Results;
-use super::state::claim::{Claim, Stored};
-use super::state::command::Command;
+use super::state::claim::{Claim, Phase, Stored};
+use super::state::command::{Command, Settle};
 use super::state::digest::Digest;
-use super::state::event::Event;
+use super::state::event::{Event, Evidence, Intended};
 use super::state::{Millis, Place, Refused, View, decide};
 use super::table::Table;
 use super::time::Time;
@@ -129,6 +129,24 @@ impl Shared {
         Ok(Ok((event, ticket)))
     }
 
+    /// Takes back an intent that waits for room on the disk: nothing was sent, and nothing will be.
+    fn take_back(&self, intended: &Intended) {
+        let settle = Settle {
+            key: intended.key,
+            action: intended.action,
+            phase: Phase::NotSent,
+            evidence: Evidence::Exchange,
+            cost: None,
+            failed: false,
+            seen: None,
+        };
+        // Queued behind the intent, and waited for by nobody.
+        if let Err(error) = self.decide(&Command::Settle(settle), None) {
+            tracing::error!(action = %intended.action, %error, "a call that was not sent holds its key until a restart");
+        }
+        self.waiters.wake(&intended.key);
+    }
+
     fn append(&self, event: &Event, entry: Option<Entry>) -> Result<Ticket, Error> {
         let record = event.encode().map_err(|error| Error::Broken(format!("an event cannot be written: {error}")))?;
         let mut items = vec![Item::Event(record)];
@@ -157,6 +175,16 @@ fn unwritten(error: journal::Error) -> Error {
     if let journal::Error::NoSpace(why) = error { Error::Full(why) } else { Error::Broken(error.to_string()) }
 }
 
+/// Why nothing can be begun.
+fn unwritable(state: journal::State) -> Error {
+    match state {
+        journal::State::Full(why) => Error::Full(why),
+        journal::State::Poisoned(why) => Error::Broken(why),
+        journal::State::Closed => Error::Broken("the journal is closed".to_owned()),
+        journal::State::Writing => Error::Full("there was no room a moment ago".to_owned()),
+    }
+}
+
 fn unkept(error: &std::io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
         Error::Full(error.to_string())
@@ -180,18 +208,26 @@ impl Store for Embedded {
     }
 
     async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
+        // The last room is for the outcomes of what has begun.
+        if matches!(command, Command::Begin(_)) && !self.shared.journal.is_writing() {
+            return Err(unwritable(self.shared.journal.health().state));
+        }
         self.shared.pace.keep_up(BEHIND).await;
         match self.shared.decide(&command, entry)? {
             Ok((event, ticket)) => {
                 reached(&event, "intent-before-fsync", "outcome-before-fsync");
                 let written = if is_awaited(&event) { ticket.durable().await.map(drop) } else { Ok(()) };
                 reached(&event, "intent-after-fsync", "outcome-after-fsync");
-                // Whoever waits has to look again, also when the disk failed.
-                if let Event::Settled(settled) = &event {
-                    self.shared.waiters.wake(&settled.key);
-                    if written.is_ok() {
-                        self.shared.marks.clear(settled.action);
+                match (&event, &written) {
+                    (Event::Intended(intended), Err(journal::Error::NoSpace(_))) => self.shared.take_back(intended),
+                    (Event::Settled(settled), written) => {
+                        // Whoever waits has to look again, also when the disk failed.
+                        self.shared.waiters.wake(&settled.key);
+                        if written.is_ok() {
+                            self.shared.marks.clear(settled.action);
+                        }
                     }
+                    _ => {}
                 }
                 written.map_err(unwritten)?;
                 Ok(Ok(event))

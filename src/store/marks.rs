@@ -56,6 +56,10 @@ impl Marks {
     pub(super) fn set(&self, action: ActionId) -> io::Result<()> {
         let slot = {
             let mut slots = self.slots.lock();
+            // It is sent once more.
+            if slots.used.contains_key(&action) {
+                return Ok(());
+            }
             let fresh = slots.next;
             let slot = slots.free.pop().or_else(|| (fresh < SLOTS).then_some(fresh));
             let slot = slot.ok_or_else(|| io::Error::other("too many calls in flight"))?;

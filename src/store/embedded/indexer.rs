@@ -3,6 +3,7 @@
 use super::super::claims::Error;
 use super::super::journal::{self, Retention};
 use super::super::state::Millis;
+use super::super::state::claim::Phase;
 use super::super::state::digest::Digest;
 use super::super::table::drop_unchanged;
 use super::Shared;
@@ -109,7 +110,7 @@ pub(super) fn run(shared: &Shared) {
         let last = shared.pace.wait();
         let result = shared.catch_up().and_then(|()| {
             let now = shared.time.now();
-            if last || now >= checkpointed + CHECKPOINT {
+            if last || (now >= checkpointed + CHECKPOINT && !shared.has_no_room()) {
                 shared.index.checkpoint()?;
                 shared.sweep(now)?;
                 checkpointed = now;
@@ -139,6 +140,10 @@ impl Shared {
         if changes.claims.is_empty() && changes.tasks.is_empty() && changes.sessions.is_empty() {
             return Ok(());
         }
+        // What is left of a full disk is the journal's; sled does not come back from one.
+        if self.has_no_room() {
+            return Ok(());
+        }
         // The index must never know more than the journal.
         match block_on(self.journal.until(applied.seq)) {
             Ok(_) => {}
@@ -149,6 +154,9 @@ impl Shared {
             }
         }
         self.index.write(&changes, applied)?;
+        // Also those whose outcome had to wait for room.
+        let settled = changes.claims.iter().filter(|(_, claim)| !matches!(claim.phase, Phase::Dispatching));
+        settled.for_each(|(_, claim)| self.marks.clear(claim.action));
         let behind = {
             let mut table = self.table.lock();
             changes.claims.iter().for_each(|(key, _)| drop_unchanged(&mut table.claims, *key, applied.seq));
@@ -160,6 +168,10 @@ impl Shared {
         self.pace.behind(behind);
         self.pace.caught_up.notify_waiters();
         Ok(())
+    }
+
+    fn has_no_room(&self) -> bool {
+        !self.journal.is_writing() && matches!(self.journal.health().state, journal::State::Full(_))
     }
 
     /// Everything in memory, as it is after the last record decided.
