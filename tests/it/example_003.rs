@@ -110,7 +110,7 @@ async fn the_example_gives_its_codes_on_both_wires() {
             if legacy {
                 agent = agent.initialized().await;
             }
-            let answer = agent.call(name, arguments.clone()).await;
+            let answer = agent.call_anew(name, arguments.clone()).await;
             assert_eq!(code(&answer).as_deref(), expected, "{what}, legacy: {legacy}: {answer}");
             assert_eq!(puppet.executions(), usize::from(expected.is_none()), "{what}, legacy: {legacy}");
             if expected.is_none() {
@@ -132,7 +132,7 @@ async fn the_example_gives_its_codes_over_stdio() {
         for (what, token, name, arguments, expected) in cases() {
             if token == CLERK {
                 puppet.forget();
-                let answer = agent.call(name.strip_prefix("billing__").unwrap(), arguments).await;
+                let answer = agent.call_anew(name.strip_prefix("billing__").unwrap(), arguments).await;
                 assert_eq!(code(&answer).as_deref(), expected, "{what}, legacy: {legacy}: {answer}");
                 assert_eq!(puppet.executions(), usize::from(expected.is_none()), "{what}");
             }

@@ -68,12 +68,12 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
     }
     let gate = setup.start().await;
     let agent = gate.agent();
-    assert!(agent.call("oracle__write", json!({})).await.is_done());
+    assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
     std::fs::write(data.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
     readiness(&gate, 503).await;
     let before = oracle.executions().len();
     for _ in 0..3 {
-        let refused = agent.call("oracle__write", json!({})).await;
+        let refused = agent.call_anew("oracle__write", json!({})).await;
         assert_eq!(refused.refusal(), "store_unavailable");
         assert!(refused.words().contains("did not run"), "{}", refused.words());
     }
@@ -83,7 +83,7 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
     // Somebody makes space: it goes on without a restart, and what was refused meanwhile is in the ledger too.
     std::fs::remove_file(data.join("everything-else")).unwrap();
     readiness(&gate, 200).await;
-    assert!(agent.call("oracle__write", json!({})).await.is_done());
+    assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
     let entries = gate.entries(before + 4).await;
     let refused = entries.iter().filter(|entry| entry["aborted_reason"] == "store_unavailable").count();
     assert_eq!(refused, 3);
@@ -110,7 +110,7 @@ async fn g4_a_failed_sync_ends_the_process() {
     }
     let mut gate = setup.start().await;
     let agent = gate.agent();
-    assert!(agent.call("oracle__write", json!({})).await.is_done());
+    assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
     std::fs::write(below.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
     // The ledger grows into places of the disk that nothing stands behind. Calls are answered, or the process is gone.
     let message = modern("tools/call", json!({ "name": "oracle__write", "arguments": {} }));

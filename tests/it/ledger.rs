@@ -1,5 +1,6 @@
 //! One entry for every judged call, whatever became of it, and nothing of the call's values in it.
 
+use crate::harness::agent::anew;
 use crate::puppet::{Answer, Puppet, tool};
 use crate::stage::{Gate, Settings, run};
 use serde_json::{Value, json};
@@ -82,8 +83,10 @@ async fn every_judged_call_leaves_one_entry() {
     for agent in [&modern, &legacy] {
         for (name, arguments, answer, outcome, code, step) in cases() {
             puppet.answers(move |_| answer());
-            let meta = json!({ "traceparent": format!("00-{TRACE}-b7ad6b7169203331-01") });
-            let params = json!({ "name": format!("oracle__{name}"), "arguments": arguments, "_meta": meta });
+            let mut params = anew(&format!("oracle__{name}"), arguments);
+            // The wire's session, or none.
+            params["_meta"].as_object_mut().unwrap().remove("dev.toolgate/session");
+            params["_meta"]["traceparent"] = json!(format!("00-{TRACE}-b7ad6b7169203331-01"));
             let mut message = agent.request("tools/call", params);
             message["id"] = json!(format!("r-{count}"));
             let answered = agent.answered(&message).await;

@@ -90,7 +90,7 @@ async fn the_earliest_step_decides_on_both_wires() {
         }
         for ((name, _), arguments, expected) in cases() {
             let agent = &agents.iter().find(|(known, _)| *known == name).unwrap().1;
-            let answer = agent.call("ops__transfer", arguments.clone()).await;
+            let answer = agent.call_anew("ops__transfer", arguments.clone()).await;
             assert_eq!(code(&answer).as_deref(), expected, "{name}, {arguments}, legacy: {legacy}: {answer}");
         }
         assert_eq!(puppet.executions(), 1, "only the call without a fault ran");
@@ -109,7 +109,7 @@ async fn the_earliest_step_decides_over_stdio() {
         let args = ["--agent", name, "--data", data.to_str().unwrap()];
         let mut agent = Launched::start(gate.setup(), &args, legacy).await;
         for (_, arguments, expected) in cases().filter(|((agent, _), ..)| *agent == name) {
-            let answer = agent.call("transfer", arguments.clone()).await;
+            let answer = agent.call_anew("transfer", arguments.clone()).await;
             assert_eq!(code(&answer).as_deref(), expected, "{name}, {arguments}, legacy: {legacy}: {answer}");
         }
         assert_eq!(puppet.executions(), usize::from(name == "payer"));

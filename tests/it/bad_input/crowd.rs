@@ -2,7 +2,7 @@
 //! place keep it, and a place that becomes free is given to the next.
 
 use super::{ToolServer, governed, json};
-use crate::harness::agent::{exchange, get, modern};
+use crate::harness::agent::{anew, exchange, get, modern};
 use crate::harness::gate::Gate;
 use crate::harness::{DEADLINE, until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -29,9 +29,9 @@ async fn fill(gate: &Gate, places: u64) -> Vec<TcpStream> {
     taken
 }
 
-/// A good call, as bytes.
+/// A good call, as bytes: one that runs.
 fn call(gate: &Gate) -> Vec<u8> {
-    let (agent, call) = (gate.agent(), modern("tools/call", json!({ "name": "oracle__write", "arguments": {} })));
+    let (agent, call) = (gate.agent(), modern("tools/call", anew("oracle__write", json!({}))));
     agent.request(&agent.mirrored(&call), call.to_string().as_bytes())
 }
 

@@ -54,11 +54,7 @@ async fn scenery(eras: Eras, elsewhere: &ToolServer) -> (ToolServer, Gate) {
 }
 
 async fn call(agent: &Agent, tool: &str) -> Answer {
-    let arguments = json!({ "tool": tool });
-    match agent.session {
-        Some(_) => agent.legacy_call(tool, arguments).await,
-        None => agent.call(tool, arguments).await,
-    }
+    agent.call_anew(tool, json!({ "tool": tool })).await
 }
 
 async fn judge(oracle: &ToolServer, gate: &Gate, agent: &Agent, elsewhere: &ToolServer) {
@@ -78,7 +74,8 @@ async fn judge(oracle: &ToolServer, gate: &Gate, agent: &Agent, elsewhere: &Tool
             assert_eq!(entries.len(), 1, "{tool}: {entries:?}");
             assert_eq!(entries[0]["outcome"], outcome, "{tool}: {}", entries[0]);
             assert_eq!(entries[0]["fault"].is_string(), expected != Expected::Done, "{tool}: {}", entries[0]);
-            assert!(call(agent, "odd__good").await.is_done(), "after {tool}");
+            let good = call(agent, "odd__good").await;
+            assert!(good.is_done(), "after {tool}: {good:?}");
         }
     }
     assert!(elsewhere.requests().is_empty(), "B12: a redirect was followed: {:?}", elsewhere.requests());
@@ -130,9 +127,9 @@ async fn a_server_that_never_answers_keeps_nobody_else_waiting() {
 async fn b10_a_request_on_a_modern_stream_is_dropped_and_reaches_a_legacy_agent_under_an_id_of_ours() {
     let oracle = Script::new().tool("asks", Behaviour::Asks).start().await;
     let gate = Setup::new().server("odd", &oracle).contracts(&[("odd__asks", "write")]).start().await;
-    let answer = gate.agent().call("odd__asks", json!({})).await;
+    let answer = gate.agent().call_anew("odd__asks", json!({})).await;
     assert!(answer.is_done() && !answer.text().contains("sampling"), "{answer:?}");
-    let answer = gate.agent().initialize().await.legacy_call("odd__asks", json!({})).await;
+    let answer = gate.agent().initialize().await.call_anew("odd__asks", json!({})).await;
     let messages = answer.messages();
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert_eq!(messages[0]["method"], "sampling/createMessage");
@@ -163,7 +160,7 @@ async fn a12_answers_go_to_who_asked_when_all_ask_with_one_id() {
     let held: Vec<_> = (0..8)
         .map(|number| {
             let agent = gate.agent();
-            tokio::spawn(async move { agent.call("odd__held", json!({ "number": number })).await })
+            tokio::spawn(async move { agent.call_anew("odd__held", json!({ "number": number })).await })
         })
         .collect();
     crate::harness::until("eight calls run", || async { (oracle.executions().len() == 8).then_some(()) }).await;

@@ -5,6 +5,7 @@ use super::DEADLINE;
 use super::tool_server::script::{LEGACY, MODERN, VERSION_KEY};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -124,6 +125,15 @@ impl Agent {
         self.modern("tools/call", json!({ "name": tool, "arguments": arguments })).await
     }
 
+    /// A `tools/call` that runs even where an equal one has, on the agent's wire.
+    pub async fn call_anew(&self, tool: &str, arguments: Value) -> Answer {
+        let params = anew(tool, arguments);
+        match self.session {
+            Some(_) => self.legacy("tools/call", params).await,
+            None => self.modern("tools/call", params).await,
+        }
+    }
+
     /// Opens a legacy session: the same agent, with the session's id.
     pub async fn initialize(&self) -> Self {
         let params = json!({
@@ -152,9 +162,21 @@ impl Agent {
     }
 }
 
+/// The parameters of a call that runs even where an equal one has: with an idempotency key and a session of its own, so
+/// that it is neither answered as the first one was nor kept waiting for it.
+pub fn anew(tool: &str, arguments: Value) -> Value {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let own = format!("call-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let meta = json!({ "dev.toolgate/idempotencyKey": own, "dev.toolgate/session": own });
+    let mut params = json!({ "name": tool, "_meta": meta });
+    params["arguments"] = arguments;
+    params
+}
+
 /// A modern request, with its envelope and id 1.
 pub fn modern(method: &str, mut params: Value) -> Value {
-    params["_meta"] = json!({ VERSION_KEY: MODERN, "io.modelcontextprotocol/clientCapabilities": {} });
+    params["_meta"][VERSION_KEY] = json!(MODERN);
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 

@@ -1,5 +1,6 @@
 //! The built program on a stage of its own, and agents that say exactly what a test wants said.
 
+use super::agent::anew;
 use super::gate::Setup;
 use super::stdio::StdioGate;
 use super::tool_server::script::{LEGACY, MODERN, VERSION_KEY};
@@ -261,6 +262,11 @@ impl Agent {
         answer
     }
 
+    /// A call that runs even where an equal one has.
+    pub async fn call_anew(&self, tool: &str, arguments: Value) -> Value {
+        self.ask("tools/call", anew(tool, arguments)).await
+    }
+
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({ "name": tool, "arguments": arguments })).await
     }
@@ -399,6 +405,11 @@ impl Launched {
     /// The next thing that toolgate says.
     pub async fn hears(&mut self) -> Value {
         self.gate.read().await.expect("toolgate still lives").message()
+    }
+
+    /// A call that runs even where an equal one has.
+    pub async fn call_anew(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask("tools/call", anew(tool, arguments)).await
     }
 
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
