@@ -46,7 +46,7 @@ const MAX_ATTEMPTS: u32 = 10;
 pub struct Settings {
     /// Refuse a call without a key, instead of deriving one.
     pub require: bool,
-    /// A call without a key: calls are the same when these arguments are, by JSON pointer; `arguments` [default]: when all
+    /// A call without a key: calls are the same when these arguments are, by JSON pointer; `arguments`, the default: when all
     /// are; `sha256-32`: the first 32 hexadecimal digits of SHA-256 over the sorted JSON of name, user and args.
     pub derive: Option<Derive>,
     /// Show the optional argument `idempotency_key` to agents, required with `require` [default: as `require`]. It is not
