@@ -1,11 +1,15 @@
 //! `toolgate ledger` as an operator sees it.
 
+use super::wanted::since;
 use super::*;
 use crate::mcp::json::{FROM_AGENT, Text};
+use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use crate::store::journal::{Journal, Options};
 use clap::Parser;
 use serde_json::{Value, json};
+
+mod stories;
 
 #[derive(Debug, Parser)]
 struct Line {
