@@ -9,6 +9,7 @@ mod calls;
 mod export;
 mod history;
 mod list;
+mod replay;
 mod show;
 pub(super) mod text;
 mod verify;
@@ -32,6 +33,8 @@ enum Verb {
     Show(Show),
     /// Write every record as a line of JSON, with its number
     Export(Export),
+    /// Judge a call again under the policy as it is now; nothing is executed. 0: the same verdict, 1: another, or none
+    Replay(replay::Replay),
     /// Check that the ledger is as it was written, and print its head
     Verify(Verify),
 }
@@ -76,12 +79,12 @@ struct Verify {
     expect_head: Option<Head>,
 }
 
-/// Runs `args` on the data directory `data`, to standard output and standard error. Gives the exit code: 0, or 1 when
+/// Runs `args` on the data directory `data`, with the policy of `config` where one is needed, to standard output and standard error. Gives the exit code: 0, or 1 when
 /// something was not found or not right. An error is for the caller to print, with exit code 1.
-pub fn run(args: &Args, data: &Path) -> anyhow::Result<u8> {
+pub fn run(args: &Args, data: &Path, config: Option<&Path>) -> anyhow::Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut err = io::stderr().lock();
-    let done = run_on(args, data, &mut out, &mut err);
+    let done = run_on(args, (data, config), &mut out, &mut err);
     let flushed = out.flush().map_err(anyhow::Error::from);
     match done.and_then(|code| flushed.map(|()| code)) {
         // Whoever reads has seen enough, as `head` does.
@@ -90,11 +93,17 @@ pub fn run(args: &Args, data: &Path) -> anyhow::Result<u8> {
     }
 }
 
-fn run_on(args: &Args, data: &Path, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+fn run_on(
+    args: &Args,
+    (data, config): (&Path, Option<&Path>),
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
     match &args.verb {
         Verb::List(list) => list.run(data, out, err),
         Verb::Show(show) => show.run(data, out, err),
         Verb::Export(export) => export.run(data, out, err),
+        Verb::Replay(replay) => replay.run(data, config, out),
         Verb::Verify(verify) => verify.run(data, out),
     }
 }

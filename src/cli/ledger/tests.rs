@@ -21,7 +21,7 @@ struct Line {
 fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
     let line = Line::try_parse_from([&["ledger"], words].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = match run_on(&line.args, data, &mut out, &mut err) {
+    let code = match run_on(&line.args, (data, None), &mut out, &mut err) {
         Ok(code) => code,
         Err(error) => {
             err.extend_from_slice(format!("{error}\n").as_bytes());
