@@ -98,13 +98,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let config = configured::config(args.config.as_deref())?;
     // Without a journal there is nothing to open, and nothing is to be made.
     Reader::open(&config.data)?;
-    let found = match direct::open(&config.data)? {
-        Some(journal) => runtime()?.block_on(direct::ask(&config.data, journal, asked))?,
-        None => {
-            let operator = operator(&config, args.operator.as_deref())?;
-            let address = args.admin.unwrap_or(config.admin.listen);
-            runtime()?.block_on(door::ask(address, operator, asked))?
-        }
+    let found = if let Some(journal) = direct::open(&config.data)? {
+        runtime()?.block_on(direct::ask(&config.data, journal, asked))?
+    } else {
+        let operator = operator(&config, args.operator.as_deref())?;
+        let address = args.admin.unwrap_or(config.admin.listen);
+        runtime()?.block_on(door::ask(address, operator, asked))?
     };
     show(&args.verb, found)
 }
