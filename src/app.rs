@@ -14,7 +14,9 @@ use crate::relay::Relay;
 use crate::store::claims::Store;
 use crate::store::embedded::Embedded;
 use crate::store::journal::{self, Journal};
-use crate::telemetry::metrics::Metrics;
+use crate::store::operator::MOST;
+use crate::store::state::claim::Phase;
+use crate::telemetry::metrics::{Metrics, Synced};
 use crate::telemetry::tasks;
 use crate::upstream::child::Command;
 use crate::upstream::http::connections;
@@ -38,6 +40,8 @@ const FAREWELL: Duration = Duration::from_secs(30);
 const FAREWELL_UNRECORDED: Duration = Duration::from_secs(5);
 /// How often unused sessions are looked for.
 const SWEEP: Duration = Duration::from_mins(1);
+/// How often unknown outcomes are counted.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// A running toolgate.
 pub struct App {
@@ -123,7 +127,9 @@ impl App {
                 sweeping.metrics.sessions(sweeping.sessions.count());
             }
         });
+        let counter = tasks::spawn("unknown outcomes", count_unknown(self.door.gate.clone()));
         until.await;
+        counter.abort();
         sweeper.abort();
         closing.cancel();
         self.door.relay.close();
@@ -154,6 +160,27 @@ impl App {
         self.journal.close().await.context("the ledger could not be closed in good order")?;
         Ok(())
     }
+}
+
+/// Keeps counting the calls of which nobody knows whether they ran.
+async fn count_unknown(gate: Arc<Gate>) {
+    loop {
+        let store = &gate.effects.store;
+        if let Ok(open) = store.unsettled(MOST).await {
+            let unknown = open.iter().filter(|(_, claim)| matches!(claim.phase, Phase::Unknown { .. }));
+            let since: Vec<_> = unknown.map(|(_, claim)| claim.changed).collect();
+            let oldest = since.iter().min().map_or(0, |oldest| store.now().saturating_sub(*oldest));
+            gate.metrics.unknown(since.len(), Duration::from_millis(oldest));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// The journal's syncs as metrics show them.
+#[expect(clippy::cast_precision_loss, reason = "a boundary is a small number")]
+fn syncs(health: &journal::Health) -> Synced {
+    let bounds = journal::SYNC_BOUNDS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
+    Synced { buckets: bounds.zip(health.sync_counts).collect(), seconds: health.sync_time.as_secs_f64() }
 }
 
 /// The listener at `address`.
@@ -254,6 +281,7 @@ impl Status for View {
     }
 
     fn metrics(&self) -> String {
+        self.door.metrics.synced(syncs(&self.journal.health()));
         self.door.metrics.render()
     }
 }

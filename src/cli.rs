@@ -75,7 +75,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
                 Some(data) => data.clone(),
                 None => configured::data(args.config.as_deref()),
             };
-            ledger::run(&args.ledger, &data)
+            ledger::run(&args.ledger, &data, args.config.as_deref())
         }
         Verb::Schema(args) => schema::run(&args),
         Verb::Doctor(args) => doctor::run(&args),

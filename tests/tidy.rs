@@ -325,23 +325,53 @@ fn readme_lists_the_refusal_codes() {
     assert_eq!(listed, expected, "README's table and model::refusal::CODES say the same");
 }
 
-#[test]
-fn readme_lists_the_metrics() {
+/// The metrics there are, as a scrape names them.
+fn metrics() -> BTreeSet<String> {
     // Kept equal to what a running toolgate says by the test of that name.
     let folder = "src/telemetry/metrics/snapshots";
     let text = read(&format!("{folder}/toolgate__telemetry__metrics__tests__every_metric_says_what_it_is.snap"));
-    let exist: BTreeSet<String> = text
-        .lines()
+    text.lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))
         .map(|line| match line.split_once(' ').unwrap() {
             (name, "counter") => format!("{name}_total"),
             (name, "info") => format!("{name}_info"),
             (name, _) => name.to_owned(),
         })
-        .collect();
+        .collect()
+}
+
+#[test]
+fn readme_lists_the_metrics() {
     let word = Regex::new(r"\btoolgate_[a-z_]+").unwrap();
     let listed: BTreeSet<String> = word.find_iter(&read("README.md")).map(|name| name.as_str().to_owned()).collect();
-    assert_eq!(listed, exist, "README's table and the metrics there are");
+    assert_eq!(listed, metrics(), "README's table and the metrics there are");
+}
+
+/// 003-113, 004-03, 004-04: the alert rules that are shipped can fire.
+#[test]
+fn alert_rules_name_metrics_and_codes_that_exist() {
+    let rules = read("examples/prometheus/alerts.yaml");
+    let exist = metrics();
+    let parts = ["_sum", "_count", "_bucket"];
+    let is_known = |name: &str| {
+        exist.contains(name)
+            || parts.iter().any(|part| name.strip_suffix(part).is_some_and(|name| exist.contains(name)))
+    };
+    let word = Regex::new(r"\btoolgate_[a-z_]+").unwrap();
+    let named: BTreeSet<&str> = word.find_iter(&rules).map(|name| name.as_str()).collect();
+    report("an alert rule names a metric that is not there", {
+        named.iter().filter(|name| !is_known(name)).map(|&name| name.to_owned()).collect()
+    });
+    for wanted in ["toolgate_duplicates_executed_total", "toolgate_unknown_outcome_age_seconds"] {
+        assert!(named.contains(wanted), "no rule watches {wanted}");
+    }
+    let codes = Regex::new(r#"code=~?"([a-z_|]+)""#).unwrap();
+    let unknown =
+        codes.captures_iter(&rules).flat_map(|found| found[1].split('|').map(str::to_owned).collect::<Vec<_>>());
+    let unknown = unknown.filter(|code| !CODES.iter().any(|(known, ..)| known == code));
+    report("an alert rule names a code that is not there", unknown.collect());
+    let of = |key: &str| rules.matches(&format!("{key}: ")).count();
+    assert_eq!((of("- alert"), of("expr"), of("summary")), (of("action"), of("action"), of("action")));
 }
 
 #[test]

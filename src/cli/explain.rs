@@ -1,9 +1,9 @@
 //! `toolgate explain`: which step decides a call, by which layer and rule. Nothing is executed.
 
 use super::configured;
-use crate::guards::Mode;
 use crate::guards::evidence::{Ruled, Watched};
 use crate::guards::idempotency::{Asked, Given};
+use crate::guards::{Mode, ToolRules};
 use crate::mcp::json::{FROM_AGENT, Text};
 use crate::model::caller::Caller;
 use crate::model::ids::{SEPARATOR, ServerName, ToolName};
@@ -13,7 +13,7 @@ use crate::schema::validate::Schema;
 use anyhow::{Context as _, bail};
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The call to explain.
 #[derive(Debug, clap::Args)]
@@ -43,15 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         bail!("the configuration has no agent `{}`", args.agent.escape_debug());
     };
     let arguments = read("--arguments", args.arguments.clone().into())?;
-    let schema = match &args.input_schema {
-        Some(path) => {
-            let text = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-            read("--input-schema", text.into())?
-        }
-        None => serde_json::json!({ "type": "object" }),
-    };
-    let schema = Schema::compile(&schema)
-        .map_err(|reason| anyhow::anyhow!("the input schema would be quarantined: {reason}"))?;
+    let schema = schema(args.input_schema.as_deref())?;
     let tool = ToolName::new(&args.tool);
     let mut out = format!("agent {} · tool {tool} · policy {}\n", caller.agent, policy.version);
     for step in policy.allowlist.explain(&caller, &tool) {
@@ -97,9 +89,7 @@ fn judge(
         None => (Cow::Borrowed(arguments), None),
     };
     let arguments = &*split;
-    let checked = note(out, "arguments", rules.arguments.check(schema, arguments))?;
-    let permit = note(out, "permission", rules.permission.allow(caller, arguments, &checked))?;
-    let passed = note(out, "rules", rules.rules.apply(caller, arguments, &permit))?;
+    let passed = ruled(rules, caller, (schema, arguments), out)?;
     let watched = watch(policy, tool, &passed, out)?;
     if let Some(rule) = &rules.idempotency {
         let given = Given { argument: key.as_deref(), ..Given::default() };
@@ -112,6 +102,18 @@ fn judge(
         let _ = writeln!(out, "  budget      limited  {words}");
     }
     Ok(())
+}
+
+/// Steps 3 to 5: what the policy alone says of a call that its caller may see.
+pub(super) fn ruled(
+    rules: &ToolRules,
+    caller: &Caller,
+    (schema, arguments): (&Schema, &serde_json::Value),
+    out: &mut String,
+) -> Result<Ruled, Refusal> {
+    let checked = note(out, "arguments", rules.arguments.check(schema, arguments))?;
+    let permit = note(out, "permission", rules.permission.allow(caller, arguments, &checked))?;
+    note(out, "rules", rules.rules.apply(caller, arguments, &permit))
 }
 
 /// The task of a call that is only explained has no calls yet.
@@ -132,7 +134,20 @@ fn note<T>(out: &mut String, stage: &str, verdict: Result<T, Refusal>) -> Result
     verdict
 }
 
-fn read(what: &str, text: bytes::Bytes) -> anyhow::Result<serde_json::Value> {
+/// A tool's input schema, or one that takes everything.
+pub(super) fn schema(path: Option<&Path>) -> anyhow::Result<Schema> {
+    let schema = match path {
+        Some(path) => {
+            let text = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+            read("--input-schema", text.into())?
+        }
+        None => serde_json::json!({ "type": "object" }),
+    };
+    Schema::compile(&schema).map_err(|reason| anyhow::anyhow!("the input schema would be quarantined: {reason}"))
+}
+
+/// A JSON object of the command line, or of a file that it names.
+pub(super) fn read(what: &str, text: bytes::Bytes) -> anyhow::Result<serde_json::Value> {
     let text = Text::read(text, &FROM_AGENT).with_context(|| format!("{what} is not plain JSON"))?;
     if !text.is_object() {
         bail!("{what} must be a JSON object");

@@ -1,15 +1,19 @@
 //! `toolgate ledger`: what was called, by whom, and what became of it; and whether the record is as it was written.
 
-use crate::model::clock::Clock;
 use crate::store::journal::Head;
-use jiff::{SignedDuration, Timestamp};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use wanted::Wanted;
 
+mod calls;
+mod export;
+mod history;
 mod list;
+mod replay;
 mod show;
 pub(super) mod text;
 mod verify;
+mod wanted;
 
 /// Reads the ledger. toolgate may be running.
 #[derive(Debug, clap::Args)]
@@ -25,29 +29,20 @@ pub struct Args {
 enum Verb {
     /// List calls, the newest last
     List(List),
-    /// Show everything about one call
+    /// Show everything about one call: how it was judged, what became of it, and who asked again
     Show(Show),
+    /// Write every record as a line of JSON, with its number
+    Export(Export),
+    /// Judge a call again under the policy as it is now; nothing is executed. 0: the same verdict, 1: another, or none
+    Replay(replay::Replay),
     /// Check that the ledger is as it was written, and print its head
     Verify(Verify),
 }
 
 #[derive(Debug, clap::Args)]
 struct List {
-    /// Only calls by this agent
-    #[arg(long)]
-    agent: Option<String>,
-    /// Only calls of this tool: `server__tool`
-    #[arg(long)]
-    tool: Option<String>,
-    /// Only calls refused with this code, or that enforce mode would have refused with it
-    #[arg(long)]
-    code: Option<String>,
-    /// Only calls with this outcome
-    #[arg(long, value_parser = ["answered", "refused", "failed", "unknown"])]
-    outcome: Option<String>,
-    /// Only calls since then: a time such as 2026-07-28T09:00:00Z, or how long ago, such as 90s, 15m, 2h, 7d
-    #[arg(long, value_name = "TIME", value_parser = since)]
-    since: Option<Timestamp>,
+    #[command(flatten)]
+    wanted: Wanted,
     /// Only the newest N calls that fit; 0 for all [default: 50 in a table, 0 with --json]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100_000))]
     limit: Option<u32>,
@@ -66,18 +61,30 @@ struct Show {
 }
 
 #[derive(Debug, clap::Args)]
+struct Export {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Only records after this number: where the last export ended
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    after: u64,
+    /// Only the entries of calls, not the events behind them
+    #[arg(long)]
+    entries: bool,
+}
+
+#[derive(Debug, clap::Args)]
 struct Verify {
     /// A head this ledger had before, as `verify` printed it: finds out whether anything up to it was removed or rewritten
     #[arg(long, value_name = "SEQ:HASH")]
     expect_head: Option<Head>,
 }
 
-/// Runs `args` on the data directory `data`, to standard output and standard error. Gives the exit code: 0, or 1 when
+/// Runs `args` on the data directory `data`, with the policy of `config` where one is needed, to standard output and standard error. Gives the exit code: 0, or 1 when
 /// something was not found or not right. An error is for the caller to print, with exit code 1.
-pub fn run(args: &Args, data: &Path) -> anyhow::Result<u8> {
+pub fn run(args: &Args, data: &Path, config: Option<&Path>) -> anyhow::Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut err = io::stderr().lock();
-    let done = run_on(args, data, &mut out, &mut err);
+    let done = run_on(args, (data, config), &mut out, &mut err);
     let flushed = out.flush().map_err(anyhow::Error::from);
     match done.and_then(|code| flushed.map(|()| code)) {
         // Whoever reads has seen enough, as `head` does.
@@ -86,30 +93,19 @@ pub fn run(args: &Args, data: &Path) -> anyhow::Result<u8> {
     }
 }
 
-fn run_on(args: &Args, data: &Path, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+fn run_on(
+    args: &Args,
+    (data, config): (&Path, Option<&Path>),
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
     match &args.verb {
         Verb::List(list) => list.run(data, out, err),
         Verb::Show(show) => show.run(data, out, err),
+        Verb::Export(export) => export.run(data, out, err),
+        Verb::Replay(replay) => replay.run(data, config, out),
         Verb::Verify(verify) => verify.run(data, out),
     }
-}
-
-fn since(text: &str) -> Result<Timestamp, String> {
-    if let Ok(time) = text.parse() {
-        return Ok(time);
-    }
-    let wrong = || "give a time such as 2026-07-28T09:00:00Z, or how long ago, such as 90s, 15m, 2h, 7d".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds: i64 = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return Err(wrong()),
-    };
-    let count: u32 = text.strip_suffix(unit).and_then(|count| count.parse().ok()).ok_or_else(wrong)?;
-    let ago = SignedDuration::from_secs(i64::from(count) * seconds);
-    Clock.wall().checked_sub(ago).map_err(|_| wrong())
 }
 
 #[cfg(test)]

@@ -95,6 +95,8 @@ impl Effects {
             let left = asked.limits.remaining(before.as_ref().unwrap_or(&fresh), &asked.price.tool, now);
             trail.remaining = Some(shown(&left));
         }
+        let is_counted = asked.limits.is_limited() || policy.repetition.is_watching();
+        trail.used = is_counted.then(|| before.as_ref().map_or((0, 0), |task| (task.steps, task.cost)));
         Ok(Bill { task, session, asked, before, watched: policy.repetition.is_watching() })
     }
 

@@ -15,11 +15,14 @@ use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::store::state::budget::Seen;
 use crate::store::state::digest::Digest;
-use crate::telemetry::metrics::{CallLabels, Outcome};
-use crate::telemetry::traces::failed;
+use crate::telemetry::metrics::{CallLabels, Outcome, Tally};
+use crate::telemetry::traces::{failed, used};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
+
+/// The state of a task while a call with a side effect runs (003-81).
+const EXECUTE: &str = "execute";
 
 /// What became of a call that ended like this.
 fn outcome_of(ending: &Result<Message, Refusal>, trail: &Trail) -> Outcome {
@@ -58,6 +61,7 @@ pub(super) async fn settle(
     let entry = entry(gate, (policy, call, tool), (trail, latency), Some(&ending));
     let ended = Ended { failed: has_failed(&entry), seen: seen(&entry) };
     let claimed = taken.claim.is_some();
+    let executed = (trail.sent > 0 && entry.state == EXECUTE).then(|| effect(&entry));
     let settled = taken.settle(&gate.effects, entry, ending.as_ref().ok(), ended).await;
     if claimed {
         trail.settled(settled.is_ok());
@@ -77,7 +81,32 @@ pub(super) async fn settle(
             Err(if trail.unrecorded.is_some() { Refusal::ExecutedButNotRecorded } else { Refusal::OutcomeUnknown })
         }
     };
+    tally(gate, trail, (claimed, executed), &ending);
     (count(gate, (call, tool), trail, &ending), ending)
+}
+
+/// Counts what the call means for what must not run twice, and for its task.
+fn tally(gate: &Gate, trail: &Trail, (claimed, executed): (bool, Option<u64>), ending: &Result<Message, Refusal>) {
+    let is_conflict = matches!(ending, Err(Refusal::IdempotencyConflict));
+    let taken = u64::from(trail.sent > 0);
+    let tally = Tally {
+        is_duplicate: trail.claimed_by.is_some() && !is_conflict,
+        is_replayed: trail.replayed,
+        is_failed_first: claimed && ending.is_err(),
+        executed,
+        used: trail.used.map(|(steps, cost)| (steps + taken, cost)),
+        remaining: trail.remaining.as_ref(),
+    };
+    gate.metrics.effects(&tally, trail.now());
+    if let Some((steps, cost)) = tally.used {
+        used(&tracing::Span::current(), steps, cost);
+    }
+}
+
+/// Trace, tool and arguments: what must not run twice (004-03).
+fn effect(entry: &Entry) -> u64 {
+    let parts = [&entry.trace_id, &entry.tool, &entry.params_hash];
+    Digest::of_parts("effect", &parts.map(String::as_bytes)).short()
 }
 
 /// Counts the call, and says what became of it.
@@ -181,7 +210,7 @@ fn entry(
         params_hash: params_hash(&judged.arguments),
         actions: rules.map(|rules| rules.actions.clone()).unwrap_or_default(),
         audit: rules.map(|rules| audited(&rules.audit, &judged.arguments)).unwrap_or_default(),
-        state: if rules.is_some_and(|rules| !rules.side_effect) { "collect" } else { "execute" }.to_owned(),
+        state: if rules.is_some_and(|rules| !rules.side_effect) { "collect" } else { EXECUTE }.to_owned(),
         event: match ending {
             None => "enter",
             Some(Ok(_)) => "exit",

@@ -82,6 +82,8 @@ pub struct Trail {
     pub fence: Option<u64>,
     /// What is left of its task's budget, as agents read it.
     pub remaining: Option<Value>,
+    /// Steps that its task had used before it, and their cost in millionths, when that is counted.
+    pub used: Option<(u64, u64)>,
     /// What the agent should know beside its answer.
     pub warning: Option<&'static str>,
     /// The answer of a call whose outcome could not be recorded.
@@ -105,6 +107,7 @@ impl Trail {
             sent: 0,
             fence: None,
             remaining: None,
+            used: None,
             warning: None,
             unrecorded: None,
         }

@@ -31,7 +31,7 @@ mod writer;
 pub use chain::Head;
 pub use compaction::{Dropped, Retention};
 pub use error::{Error, Problem};
-pub use health::{Health, State};
+pub use health::{Health, SYNC_BOUNDS, State};
 pub use item::{Item, MAX_EVENT, MAX_GROUP};
 pub use reader::{Reader, Record};
 pub use verify::{Report, Unfinished, verify};

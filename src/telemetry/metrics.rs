@@ -1,14 +1,17 @@
 //! Every metric with its name, labels and help text. Names are promises: dashboards and alerts are built on them.
 
 mod buckets;
+mod effects;
 mod labels;
 mod stages;
 #[cfg(test)]
 mod tests;
 
+pub use effects::{Synced, Tally};
 pub use labels::{CallLabels, Outcome, Reload};
 
 use crate::model::ids::ServerName;
+use effects::Effects;
 use labels::{Pair, Server};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
@@ -49,6 +52,7 @@ pub struct Metrics {
     refused: Family<Pair, Counter>,
     ledger_dropped: Counter,
     sessions: Gauge,
+    effects: Effects,
 }
 
 /// The boundaries of a labelled histogram.
@@ -87,12 +91,14 @@ impl Metrics {
             refused: Family::default(),
             ledger_dropped: Counter::default(),
             sessions: Gauge::default(),
+            effects: Effects::new(),
         };
         for outcome in [Reload::Swapped, Reload::Kept] {
             drop(metrics.reloads.get_or_create_owned(&Pair("outcome", outcome.word())));
         }
         metrics.register_calls();
         metrics.register_rest();
+        metrics.effects.register(&mut metrics.registry);
         metrics
     }
 
@@ -229,6 +235,21 @@ impl Metrics {
     /// So many sessions are open.
     pub fn sessions(&self, open: usize) {
         self.sessions.set(i64::try_from(open).unwrap_or(i64::MAX));
+    }
+
+    /// A judged call ended at `now`, on the steady clock.
+    pub fn effects(&self, tally: &Tally<'_>, now: Duration) {
+        self.effects.count(tally, now);
+    }
+
+    /// So many outcomes are unknown, the oldest for so long.
+    pub fn unknown(&self, count: usize, oldest: Duration) {
+        self.effects.unknown(count, oldest);
+    }
+
+    /// How long the journal's syncs took so far.
+    pub fn synced(&self, syncs: Synced) {
+        self.effects.synced(syncs);
     }
 
     /// All metrics in the `OpenMetrics` text format, see [`CONTENT_TYPE`].

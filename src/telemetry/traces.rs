@@ -134,6 +134,8 @@ pub fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
         "gen_ai.tool.name" = call.tool,
         "jsonrpc.request.id" = call.request_id,
         "error.type" = Empty,
+        "toolgate.steps_used" = Empty,
+        "toolgate.token_cost" = Empty,
     );
     if let (false, Some(tool)) = (span.is_disabled(), call.tool) {
         span.record("otel.name", format!("tools/call {tool}"));
@@ -146,6 +148,13 @@ pub fn call_span(call: &CallStart<'_>, trace: &mut Trace) -> Span {
 pub fn failed(span: &Span, error: &str) {
     span.record("error.type", error);
     span.record("otel.status_code", "ERROR");
+}
+
+/// Says on `span` how many steps the call's task has used (003-108), and what they cost (003-110), given in millionths.
+#[expect(clippy::cast_precision_loss, reason = "a number for people")]
+pub fn used(span: &Span, steps: u64, cost: u64) {
+    span.record("toolgate.steps_used", steps);
+    span.record("toolgate.token_cost", cost as f64 / 1e6);
 }
 
 /// The `traceparent` that puts what a tool server does under `span`; none while no collector is set. Writing it into a message

@@ -180,6 +180,66 @@ async fn the_door_knows_its_operators() {
     assert_eq!((answer.status, &answer.message()["who"]), (200, &json!("ann")));
 }
 
+/// Waits until a series has a value.
+async fn shows(gate: &Gate, series: &str, value: &str) {
+    until(&format!("{series} {value}"), || async {
+        let text = gate.operators("/metrics").await;
+        text.lines().any(|line| line.strip_prefix(series).is_some_and(|rest| rest.trim() == value)).then_some(())
+    })
+    .await;
+}
+
+/// 004-47, 004-48, 004-50: what is kept from running twice is counted; so is what nobody knows, until an operator does.
+#[tokio::test]
+async fn what_operators_watch_is_counted() {
+    let (server, gate) = stage(&tokens()).await;
+    let agent = gate.agent();
+    server.release();
+    for _ in 0..3 {
+        assert_eq!(agent.call("oracle__held", json!({ "key": "k" })).await.refusal(), "");
+    }
+    let id = unknown(&agent, "k").await;
+    let counts = [
+        ("toolgate_duplicates_suppressed_total", "3"),
+        ("toolgate_replays_total", "2"),
+        ("toolgate_first_arrival_failures_total", "1"),
+        ("toolgate_side_effects_total", "2"),
+        ("toolgate_duplicates_executed_total", "0"),
+        ("toolgate_unknown_outcomes", "1"),
+    ];
+    for (series, value) in counts {
+        shows(&gate, series, value).await;
+    }
+    let text = gate.operators("/metrics").await;
+    let syncs = text.lines().find_map(|line| line.strip_prefix("toolgate_journal_sync_seconds_count "));
+    assert!(syncs.is_some_and(|syncs| syncs.parse::<u64>().unwrap() >= 4), "two for each side effect: {syncs:?}");
+    let door = gate.operators.to_string();
+    let resolve = ["resolve", id.as_str(), "--abandon", "--why", "the bank does not know either"];
+    assert_eq!(calls(&gate.setup, Some(&door), &resolve).await.0, 0);
+    shows(&gate, "toolgate_unknown_outcomes", "0").await;
+    shows(&gate, "toolgate_unknown_outcome_age_seconds", "0").await;
+}
+
+/// 004-03, 004-04: side effects with one trace, tool and arguments are seen at once where nothing keeps them apart.
+#[tokio::test]
+async fn an_incident_of_duplicates_is_seen_within_the_minute() {
+    let server = Script::new().tool("pay", Behaviour::Answers).start().await;
+    let gate = Setup::new().server("oracle", &server).contracts(&[(PAY, "pay")]).mode("observe").start().await;
+    let agent = gate.agent();
+    for trace in ["0af7651916cd43dd8448eb211c80319c", "0af7651916cd43dd8448eb211c80319d"] {
+        for _ in 0..3 {
+            let params = json!({ "name": PAY, "arguments": { "amount": 1 } });
+            let mut message = crate::harness::agent::modern("tools/call", params);
+            message["params"]["_meta"]["traceparent"] = json!(format!("00-{trace}-b7ad6b7169203331-01"));
+            let answer = agent.post(&agent.mirrored(&message), message.to_string().as_bytes()).await;
+            assert!(answer.is_done(), "{answer:?}");
+        }
+    }
+    assert_eq!(server.executions().len(), 6);
+    shows(&gate, "toolgate_side_effects_total", "6").await;
+    shows(&gate, "toolgate_duplicates_executed_total", "4").await;
+}
+
 #[tokio::test]
 async fn a_resolution_is_said_in_full() {
     let setup = Setup::new();

@@ -235,6 +235,44 @@ async fn the_ledger_is_read_while_toolgate_runs_and_after() {
     assert_eq!(code, 1, "{said}");
 }
 
+/// 004-51, 003-104: a recorded call is judged again under the policy as it is now; nothing is executed.
+#[tokio::test]
+async fn a_recorded_call_is_judged_again() {
+    let (puppet, gate) = stage().await;
+    let agent = gate.agent().token("token-of-the-clerk");
+    let (fine, refused) = (pay("amount", json!(100)), pay("amount", json!(101)));
+    for arguments in [&fine, &refused] {
+        agent.call("oracle__pay", arguments.clone()).await;
+    }
+    agent.call("oracle__hidden", json!({})).await;
+    let entries = gate.entries(3).await;
+    let ids: Vec<&str> = entries.iter().map(|entry| entry["action_id"].as_str().unwrap()).collect();
+    let executed = puppet.executions();
+    let replay = async |id: &str, more: &[&str]| {
+        let words = [&["ledger", "replay", id, "--config", "toolgate.yaml", "--data", "data"], more].concat();
+        run(gate.setup(), &words).await
+    };
+    let (fine, refused) = (fine.to_string(), refused.to_string());
+    let rows: [(&str, &[&str], i32, &str); 7] = [
+        (ids[0], &["--arguments", &fine], 0, "now:  passed "),
+        (ids[1], &["--arguments", &refused], 0, "now:  too_much "),
+        (ids[2], &[], 0, "=> the same verdict"),
+        (ids[0], &[], 1, "=> undecided: give --arguments"),
+        (ids[0], &["--arguments", &refused], 1, "not the call's arguments"),
+        (ids[0], &["--arguments", "[]"], 1, "must be a JSON object"),
+        ("ffff", &[], 1, "no call's action id begins with ffff"),
+    ];
+    for (id, more, code, words) in rows {
+        let (ended, out, err) = replay(id, more).await;
+        assert!(ended == code && format!("{out}{err}").contains(words), "{more:?}: {ended}\n{out}{err}");
+    }
+    let policy = gate.path("policy.yaml");
+    std::fs::write(&policy, POLICY.replace("> 100", "> 1000")).unwrap();
+    let (code, out, _) = replay(ids[1], &["--arguments", &refused]).await;
+    assert!(code == 1 && out.contains("=> another verdict") && out.contains("then: too_much"), "{out}");
+    assert_eq!(puppet.executions(), executed);
+}
+
 /// The file that holds the entries.
 fn newest(data: &std::path::Path) -> std::path::PathBuf {
     let mut files: Vec<_> = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).collect();

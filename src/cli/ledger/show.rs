@@ -1,49 +1,49 @@
 //! `toolgate ledger show`.
 
+use super::calls::{event, unfinished};
+use super::history::History;
+use super::wanted::begins;
 use super::{Show, text};
-use crate::mcp::json::Text;
-use crate::store::journal::{Error, Reader};
+use crate::mcp::json::{FROM_SERVER, Text};
+use crate::store::journal::{Error, Reader, Record};
+use crate::store::state::claim::Phase;
+use crate::store::state::event::Event;
 use std::io::Write;
 use std::path::Path;
 
 /// How many ids are named when the beginning of one fits several.
 const NAMED: usize = 5;
 
+/// What was found of the calls whose ids begin as asked for.
+#[derive(Default)]
+struct Story {
+    ids: Vec<String>,
+    /// The number and text of the entry; of the intent until there is one.
+    entry: Option<(u64, Text)>,
+    has_ended: bool,
+    history: History,
+}
+
 impl Show {
     pub(super) fn run(&self, data: &Path, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
-        let wanted = self.action_id.to_ascii_lowercase();
-        let mut records: Vec<(u64, Text)> = Vec::new();
-        let mut ids: Vec<String> = Vec::new();
+        let mut story = Story::default();
         for record in Reader::open(data)? {
-            let record = record?;
-            let found = match record.text() {
-                Ok(found) => found,
-                Err(error @ Error::Unreadable { .. }) => {
-                    writeln!(err, "{error}")?;
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let Some(entry) = found else { continue };
-            let id = entry.get("action_id").and_then(|id| Some(id.as_str()?.into_owned()));
-            let Some(id) = id.filter(|id| id.to_ascii_lowercase().starts_with(&wanted)) else { continue };
-            if ids.last() != Some(&id) && !ids.contains(&id) && ids.len() <= NAMED {
-                ids.push(id.clone());
-            }
-            if ids.len() == 1 && ids[0] == id {
-                records.push((record.seq, entry));
+            match self.take(&record?, &mut story) {
+                Err(error @ Error::Unreadable { .. }) => writeln!(err, "{error}")?,
+                taken => taken?,
             }
         }
-        match ids.as_slice() {
-            [] => {
-                writeln!(err, "no call's action id begins with {}; see `toolgate ledger list`", text::plain(&wanted))?;
-                Ok(1)
-            }
-            [_] => {
-                self.print(&records, out)?;
+        match (story.ids.as_slice(), &story.entry) {
+            ([_], Some((seq, entry))) => {
+                self.print((*seq, entry), &story.history, out)?;
                 Ok(0)
             }
-            several => {
+            ([], _) | (_, None) => {
+                let wanted = text::plain(&self.action_id.to_ascii_lowercase());
+                writeln!(err, "no call's action id begins with {wanted}; see `toolgate ledger list`")?;
+                Ok(1)
+            }
+            (several, _) => {
                 let more = if several.len() > NAMED { ", and more" } else { "" };
                 let named: Vec<String> = several.iter().take(NAMED).map(|id| text::plain(id)).collect();
                 writeln!(err, "several calls fit, give more of the id: {}{more}", named.join(", "))?;
@@ -52,21 +52,78 @@ impl Show {
         }
     }
 
-    fn print(&self, records: &[(u64, Text)], out: &mut dyn Write) -> std::io::Result<()> {
-        for (seq, entry) in records {
-            if self.json {
-                writeln!(out, "{}", text::line(*seq, entry.as_bytes()))?;
-                continue;
+    fn take(&self, record: &Record, story: &mut Story) -> Result<(), Error> {
+        if let Some(entry) = record.text()? {
+            let word = |name: &str| entry.get(name).and_then(|id| Some(id.as_str()?.into_owned()));
+            let id = word("action_id").unwrap_or_default();
+            if let Some(holder) = word("claimed_by").filter(|holder| story.ids.first() == Some(holder)) {
+                debug_assert_ne!(holder, id, "a call does not repeat itself");
+                story.history.repeat(&id);
             }
-            writeln!(out, "{:<15} {seq}", "record")?;
-            for (name, value) in entry.members().into_iter().flatten() {
-                let shown = match value.as_str() {
-                    Some(string) => text::plain(&string),
-                    None => text::plain(&String::from_utf8_lossy(value.as_bytes())),
-                };
-                writeln!(out, "{:<15} {shown}", text::plain(&name))?;
+            if begins(&id, &self.action_id) && story.is_about(&id) {
+                (story.entry, story.has_ended) = (Some((record.seq, entry)), true);
             }
+            return Ok(());
+        }
+        let Some(event) = event(record)? else { return Ok(()) };
+        let action = match &event {
+            Event::Intended(intended) => intended.action.to_string(),
+            Event::Settled(settled) => settled.action.to_string(),
+            Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => return Ok(()),
+        };
+        if !begins(&action, &self.action_id) {
+            if let Event::Intended(next) = &event {
+                story.history.follow(record.seq, next);
+            }
+            return Ok(());
+        }
+        if story.is_about(&action) {
+            story.history.note(record.seq, &event);
+            story.intend(record.seq, &event);
         }
         Ok(())
+    }
+
+    fn print(&self, (seq, entry): (u64, &Text), history: &History, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.json {
+            let more = Text::of(&history.fields());
+            let members = ["history", "repeated"].into_iter().filter_map(|name| Some((name, more.get(name)?)));
+            let whole = members.fold(entry.clone(), |entry, (name, value)| entry.with_new_member(name, &value));
+            return writeln!(out, "{}", text::line(seq, whole.as_bytes()));
+        }
+        writeln!(out, "{:<15} {seq}", "record")?;
+        for (name, value) in entry.members().into_iter().flatten() {
+            let shown = match value.as_str() {
+                Some(string) => text::plain(&string),
+                None => text::plain(&String::from_utf8_lossy(value.as_bytes())),
+            };
+            writeln!(out, "{:<15} {shown}", text::plain(&name))?;
+        }
+        history.lines().iter().try_for_each(|line| writeln!(out, "{line}"))
+    }
+}
+
+impl Story {
+    /// Whether everything so far was about `id` only.
+    fn is_about(&mut self, id: &str) -> bool {
+        if !self.ids.iter().any(|known| known == id) && self.ids.len() <= NAMED {
+            self.ids.push(id.to_owned());
+        }
+        self.ids.len() == 1 && self.ids[0] == id
+    }
+
+    /// Until there is an entry, the intent tells of the call, and what was found of it later.
+    fn intend(&mut self, seq: u64, event: &Event) {
+        let begun = match event {
+            Event::Intended(intended) => unfinished(seq, intended.entry.clone(), &Phase::Dispatching),
+            Event::Settled(settled) => {
+                let Some((seq, entry)) = self.entry.take_if(|_| !self.has_ended) else { return };
+                let Ok(entry) = entry.parse() else { return };
+                unfinished(seq, entry, &settled.phase)
+            }
+            Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => return,
+        };
+        let text = serde_json::to_vec(&begun.entry).unwrap_or_default();
+        self.entry = Text::read(text.into(), &FROM_SERVER).ok().map(|text| (begun.seq, text));
     }
 }

@@ -1,11 +1,15 @@
 //! `toolgate ledger` as an operator sees it.
 
+use super::wanted::since;
 use super::*;
 use crate::mcp::json::{FROM_AGENT, Text};
+use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use crate::store::journal::{Journal, Options};
 use clap::Parser;
 use serde_json::{Value, json};
+
+mod stories;
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -17,7 +21,7 @@ struct Line {
 fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
     let line = Line::try_parse_from([&["ledger"], words].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = match run_on(&line.args, data, &mut out, &mut err) {
+    let code = match run_on(&line.args, (data, None), &mut out, &mut err) {
         Ok(code) => code,
         Err(error) => {
             err.extend_from_slice(format!("{error}\n").as_bytes());

@@ -39,6 +39,13 @@ pub(super) fn json(text: &str) -> String {
     out
 }
 
+/// As [`line()`], with the kind of the record.
+pub(super) fn line_of(seq: u64, kind: &str, text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let rest = text.strip_prefix('{').unwrap_or(&text);
+    json(&format!("{{\"seq\":{seq},\"kind\":\"{kind}\",{rest}"))
+}
+
 /// The entry `text` as one line of JSON that begins with the record's number.
 pub(super) fn line(seq: u64, text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);

@@ -3,6 +3,9 @@
 use super::chain::Head;
 use std::time::Duration;
 
+/// Boundaries, in microseconds, by which syncs are counted.
+pub const SYNC_BOUNDS: [u64; 12] = [50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 100_000, 500_000, 2_500_000];
+
 /// Whether a journal can be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
@@ -39,6 +42,8 @@ pub struct Health {
     pub sync_time: Duration,
     /// Time the longest sync took.
     pub sync_longest: Duration,
+    /// Syncs by the first of [`SYNC_BOUNDS`] that was enough for them; those that none was enough for come last.
+    pub sync_counts: [u64; SYNC_BOUNDS.len() + 1],
 }
 
 impl Health {
@@ -55,6 +60,16 @@ impl Health {
             syncs: 0,
             sync_time: Duration::ZERO,
             sync_longest: Duration::ZERO,
+            sync_counts: [0; SYNC_BOUNDS.len() + 1],
         }
+    }
+
+    /// One more sync, which took so long.
+    pub(super) fn synced(&mut self, took: Duration) {
+        self.syncs += 1;
+        self.sync_time += took;
+        self.sync_longest = self.sync_longest.max(took);
+        let enough = SYNC_BOUNDS.partition_point(|bound| Duration::from_micros(*bound) < took);
+        self.sync_counts[enough] += 1;
     }
 }

@@ -256,11 +256,8 @@ impl Queue {
     /// given up.
     pub(super) fn synced(&self, head: Head, took: Duration) {
         let mut inside = self.inside.lock();
-        let health = &mut inside.health;
-        health.head = head;
-        health.syncs += 1;
-        health.sync_time += took;
-        health.sync_longest = health.sync_longest.max(took);
+        inside.health.head = head;
+        inside.health.synced(took);
         self.durable.store(head.seq, Ordering::Release);
         let answered = inside.answered();
         drop(inside);

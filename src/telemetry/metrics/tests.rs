@@ -1,6 +1,6 @@
 //! What a scrape shows.
 
-use super::{CALL_SERIES, CallLabels, Metrics, Outcome, Reload};
+use super::{CALL_SERIES, CallLabels, Metrics, Outcome, Reload, Synced, Tally};
 use crate::model::clock::Clock;
 use crate::model::ids::{ServerName, ToolName};
 use std::sync::Arc;
@@ -29,6 +29,14 @@ fn busy() -> Metrics {
     metrics.refused("duplicate_key");
     metrics.ledger_dropped(3);
     metrics.sessions(4);
+    let left = serde_json::json!({ "steps": 3, "cost": 0.5, "an agent's own": 1 });
+    let tally =
+        Tally { is_duplicate: true, is_replayed: true, is_failed_first: true, executed: Some(7), ..Tally::default() };
+    let used = Tally { used: Some((2, 1_500_000)), remaining: Some(&left), ..tally.clone() };
+    metrics.effects(&tally, MS);
+    metrics.effects(&used, MS * 2);
+    metrics.unknown(2, Duration::from_secs(90));
+    metrics.synced(Synced { buckets: vec![(0.001, 4), (f64::INFINITY, 1)], seconds: 0.25 });
     metrics
 }
 
@@ -51,18 +59,29 @@ fn names_are_the_promised_ones() {
     assert_eq!(
         names(&text),
         [
+            "toolgate_budget_remaining",
             "toolgate_build_info",
             "toolgate_calls_total",
             "toolgate_dropped_messages_total",
+            "toolgate_duplicates_executed_total",
+            "toolgate_duplicates_suppressed_total",
+            "toolgate_first_arrival_failures_total",
+            "toolgate_journal_sync_seconds",
             "toolgate_latency_ms",
             "toolgate_ledger_entries_dropped_total",
             "toolgate_policy_stale",
             "toolgate_quarantined_tools",
             "toolgate_refused_messages_total",
             "toolgate_reloads_total",
+            "toolgate_replays_total",
             "toolgate_sessions",
+            "toolgate_side_effects_total",
             "toolgate_stage_seconds",
+            "toolgate_steps_used",
+            "toolgate_token_cost",
             "toolgate_tool_calls_total",
+            "toolgate_unknown_outcome_age_seconds",
+            "toolgate_unknown_outcomes",
             "toolgate_upstream_seconds",
             "toolgate_upstream_up",
         ]
@@ -96,6 +115,21 @@ fn values_and_labels_arrive() {
         r#"toolgate_refused_messages_total{reason="duplicate_key"} 1"#,
         "toolgate_ledger_entries_dropped_total 3",
         "toolgate_sessions 4",
+        "toolgate_duplicates_suppressed_total 2",
+        "toolgate_replays_total 2",
+        "toolgate_first_arrival_failures_total 2",
+        "toolgate_side_effects_total 2",
+        "toolgate_duplicates_executed_total 1",
+        "toolgate_unknown_outcomes 2",
+        "toolgate_unknown_outcome_age_seconds 90",
+        r#"toolgate_budget_remaining_sum{dimension="steps"} 3.0"#,
+        r#"toolgate_budget_remaining_bucket{le="1.0",dimension="cost"} 1"#,
+        "toolgate_steps_used_sum 2.0",
+        "toolgate_token_cost_sum 1.5",
+        "toolgate_journal_sync_seconds_sum 0.25",
+        "toolgate_journal_sync_seconds_count 5",
+        r#"toolgate_journal_sync_seconds_bucket{le="0.001"} 4"#,
+        r#"toolgate_journal_sync_seconds_bucket{le="+Inf"} 5"#,
         concat!(r#"toolgate_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
@@ -134,6 +168,26 @@ fn the_number_of_series_is_bounded() {
     let series = text.lines().filter(|line| line.starts_with("toolgate_calls_total{")).count();
     assert_eq!(series, CALL_SERIES + 1);
     assert!(text.contains(r#"{server="hostile",tool="unknown",outcome="refused",code="other"} 500"#));
+}
+
+/// 004-03: the same side effect in the same trace is one that ran twice, for ten minutes; what is remembered is bounded.
+#[test]
+fn what_runs_twice_is_counted_for_a_while() {
+    let metrics = Metrics::new();
+    let run =
+        |effect, at| metrics.effects(&Tally { executed: Some(effect), ..Tally::default() }, Duration::from_secs(at));
+    let twice = || metrics.render().contains("toolgate_duplicates_executed_total 1\n");
+    run(1, 0);
+    run(2, 1);
+    run(1, 600);
+    assert!(metrics.render().contains("toolgate_duplicates_executed_total 0\n"), "not the same after ten minutes");
+    run(1, 1199);
+    assert!(twice(), "{}", metrics.render());
+    for other in 10..80_000 {
+        run(other, 1199);
+    }
+    run(1, 1199);
+    assert!(twice(), "what is pushed out is forgotten");
 }
 
 #[test]

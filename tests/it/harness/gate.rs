@@ -265,12 +265,13 @@ impl Gate {
         .await
     }
 
-    /// The ledger as it is, oldest entry first.
+    /// The ledger as it is, oldest entry first, without calls that are on their way.
     pub async fn ledger(&self) -> Vec<Value> {
         let data = self.setup.directory().join("data");
         let output = self.setup.run(&["ledger", "list", "--json", "--data", data.to_str().unwrap()]).await;
         let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let calls = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        calls.filter(|call| call["outcome"] != "dispatching").collect()
     }
 
     /// Asks it to end in good order.

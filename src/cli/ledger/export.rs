@@ -1,0 +1,55 @@
+//! `toolgate ledger export`: everything, for another system to keep or to search.
+
+use super::Export;
+use super::calls::event;
+use super::text;
+use crate::store::journal::{Error, Reader, Record};
+use crate::store::state::event::Event;
+use jiff::Timestamp;
+use std::io::Write;
+use std::path::Path;
+
+impl Export {
+    pub(super) fn run(&self, data: &Path, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+        let mut code = 0;
+        for record in Reader::after(data, self.after)? {
+            match self.line(&record?) {
+                Ok(Some(line)) => writeln!(out, "{line}")?,
+                Ok(None) => {}
+                Err(error @ Error::Unreadable { .. }) => {
+                    writeln!(err, "{error}")?;
+                    code = 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(code)
+    }
+
+    /// The line for `record`; none when it is not asked for, or of a kind that only the journal needs.
+    fn line(&self, record: &Record) -> Result<Option<String>, Error> {
+        if let Some(entry) = record.entry()? {
+            let fits = self.wanted.fits(&entry);
+            return Ok(fits.then(|| text::line_of(record.seq, "entry", &record.bytes)));
+        }
+        if self.entries || !event(record)?.is_some_and(|event| self.fits(&event)) {
+            return Ok(None);
+        }
+        // Answers stay in the journal; their digests are in the event.
+        let head = record.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Ok(Some(text::line_of(record.seq, "event", head)))
+    }
+
+    fn fits(&self, event: &Event) -> bool {
+        let time = i64::try_from(event.at()).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+        let action = match event {
+            Event::Intended(intended) if self.wanted.is_of_entries() => return self.wanted.fits(&intended.entry),
+            Event::Intended(intended) => Some(intended.action),
+            Event::Settled(settled) => Some(settled.action),
+            Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => None,
+        };
+        !self.wanted.is_of_entries()
+            && time.is_none_or(|time| self.wanted.is_in_time(time))
+            && self.wanted.names(&action.map(|action| action.to_string()).unwrap_or_default())
+    }
+}

@@ -1,0 +1,173 @@
+//! What happened to one call, event by event, as it is shown.
+
+use super::text::plain;
+use crate::store::operator::time;
+use crate::store::state::Millis;
+use crate::store::state::budget::MICROS;
+use crate::store::state::claim::Phase;
+use crate::store::state::digest::Digest;
+use crate::store::state::event::{Charge, Event, Evidence, Intended, Settled};
+use serde_json::{Value, json};
+
+/// Steps that are kept of one call; more are only counted. A call has a handful.
+const STEPS: usize = 64;
+/// Repetitions that are named; more are only counted.
+const NAMED: usize = 5;
+
+/// What is known of one call beside its entry.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    steps: Vec<Step>,
+    /// The key it holds or held.
+    key: Option<Digest>,
+    /// Calls that met its claim: the first of them, and how many there are.
+    repeated: (Vec<String>, u64),
+}
+
+#[derive(Debug)]
+struct Step {
+    seq: u64,
+    at: Millis,
+    words: String,
+    fields: Value,
+}
+
+impl History {
+    /// Takes note of an event of this call.
+    pub(super) fn note(&mut self, seq: u64, event: &Event) {
+        let step = match event {
+            Event::Intended(intended) => {
+                self.key = Some(intended.key);
+                Step { seq, at: intended.at, words: begun(intended), fields: begun_fields(intended) }
+            }
+            Event::Settled(settled) => {
+                Step { seq, at: settled.at, words: ended(settled), fields: ended_fields(settled) }
+            }
+            Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => return,
+        };
+        self.push(step);
+    }
+
+    /// Takes note of the intent of another call, if it took over the key.
+    pub(super) fn follow(&mut self, seq: u64, next: &Intended) {
+        if self.key == Some(next.key) {
+            let words = format!("its key was claimed again by {}, attempt {}", next.action, next.attempt);
+            let fields = json!({ "event": "claimed_again", "by": next.action.to_string(), "attempt": next.attempt });
+            self.push(Step { seq, at: next.at, words, fields });
+        }
+    }
+
+    /// Takes note of a call that met this one's claim.
+    pub(super) fn repeat(&mut self, by: &str) {
+        self.repeated.1 += 1;
+        if self.repeated.0.len() < NAMED {
+            self.repeated.0.push(by.to_owned());
+        }
+    }
+
+    fn push(&mut self, step: Step) {
+        if self.steps.len() < STEPS {
+            self.steps.push(step);
+        }
+    }
+
+    /// Lines for people.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let steps = self.steps.iter();
+        let mut lines: Vec<String> = steps
+            .map(|step| format!("{:<15} {}  record {}: {}", "history", time(step.at), step.seq, plain(&step.words)))
+            .collect();
+        let (named, count) = &self.repeated;
+        if *count > 0 {
+            let more = if *count > named.len() as u64 { ", …" } else { "" };
+            let named: Vec<String> = named.iter().map(|id| plain(id)).collect();
+            lines.push(format!("{:<15} {count} ×, by {}{more}", "asked again", named.join(", ")));
+        }
+        lines
+    }
+
+    /// The same for programs: members to add to the entry.
+    pub(super) fn fields(&self) -> Value {
+        let steps = self.steps.iter().map(|step| {
+            let mut fields = json!({ "seq": step.seq, "time": time(step.at) });
+            for (name, value) in step.fields.as_object().into_iter().flatten() {
+                fields[name] = value.clone();
+            }
+            fields
+        });
+        let (named, count) = &self.repeated;
+        json!({ "history": steps.collect::<Vec<_>>(), "repeated": { "count": count, "by": named } })
+    }
+}
+
+fn begun(intended: &Intended) -> String {
+    let Intended { attempt, round, fence, cost, ttl, key, .. } = intended;
+    let round = if *round > 0 { format!(", round {round} of input") } else { String::new() };
+    let key = key.to_string();
+    format!(
+        "intent, attempt {attempt}{round}: key {}…, fence {fence}, cost {} reserved, answer kept for {} s",
+        key.get(..16).unwrap_or_default(),
+        units(*cost),
+        ttl / 1000
+    )
+}
+
+fn begun_fields(intended: &Intended) -> Value {
+    json!({
+        "event": "intended", "attempt": intended.attempt, "round": intended.round, "key": intended.key,
+        "fingerprint": intended.fingerprint, "task": intended.task, "session": intended.session,
+        "fence": intended.fence, "reserved": units(intended.cost), "ttl_ms": intended.ttl,
+    })
+}
+
+fn ended(settled: &Settled) -> String {
+    let became = match (&settled.phase, settled.phase.stored()) {
+        (Phase::Unknown { why }, _) => format!("unknown ({why})"),
+        (phase, Some(stored)) => format!("{} ({} bytes, sha-256 {})", phase.word(), stored.size, stored.digest),
+        (phase, None) => phase.word().to_owned(),
+    };
+    let charge = match settled.charge {
+        Charge::Release => "nothing is charged".to_owned(),
+        Charge::Hold => "what it reserved stays held".to_owned(),
+        Charge::Settle(cost) => format!("cost {}", units(cost)),
+    };
+    format!("{became}, {}; {charge}", how(&settled.evidence))
+}
+
+fn ended_fields(settled: &Settled) -> Value {
+    let (charge, cost) = match settled.charge {
+        Charge::Release => ("release", None),
+        Charge::Hold => ("hold", None),
+        Charge::Settle(cost) => ("settle", Some(units(cost))),
+    };
+    let mut fields = json!({
+        "event": "settled", "state": settled.phase.word(), "evidence": settled.evidence, "charge": charge,
+    });
+    if let Some(cost) = cost {
+        fields["cost"] = json!(cost);
+    }
+    if let Some(stored) = settled.phase.stored() {
+        (fields["result_bytes"], fields["result_hash"]) = (json!(stored.size), json!(stored.digest));
+    }
+    if let Phase::Unknown { why } = &settled.phase {
+        fields["why"] = json!(why);
+    }
+    fields
+}
+
+/// How that is known.
+fn how(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::Exchange => "by its exchange with the tool server".to_owned(),
+        Evidence::Late => "by an answer that came late".to_owned(),
+        Evidence::UpstreamKey => "by sending it again under the server's own key".to_owned(),
+        Evidence::Restart => "by what toolgate found when it started again".to_owned(),
+        Evidence::Probe => "by the probe of its contract".to_owned(),
+        Evidence::Operator { who, why } => format!("by the operator {who}: {why}"),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a cost that long is a number for people")]
+fn units(micros: u64) -> f64 {
+    micros as f64 / MICROS as f64
+}

@@ -1,0 +1,126 @@
+//! Calls with a claim, as the ledger tells of them: what was meant, what became of it, and how that came to be known.
+
+use super::*;
+use crate::store::journal::Item;
+use crate::store::state::event::Event;
+use bytes::Bytes;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+const KEY: &str = "aa";
+
+fn id(n: u64) -> String {
+    format!("0198f1a2-{n:04x}-7000-8000-00000000000a")
+}
+
+fn digest(pair: &str) -> String {
+    pair.repeat(32)
+}
+
+/// An event as the journal keeps it; read and written again, so that it is one.
+fn event(value: &Value, body: &str) -> Item {
+    let text = Bytes::from(format!("{value}\n{body}"));
+    Item::Event(Event::decode(&text).unwrap().encode().unwrap())
+}
+
+fn intended(n: u64, key: &str) -> Item {
+    let entry = serde_json::to_value(entry(
+        n,
+        &json!({"event": "enter", "outcome": "dispatching", "state": "execute", "stage": "intent", "fence": n,
+                "budget_remaining": {"steps": 4, "cost": 1.5}}),
+    ));
+    let event_of = json!({ "intended": {
+        "key": digest(key), "fingerprint": digest("f0"), "action": id(n), "attempt": 1, "round": 0,
+        "at": 1_785_229_200_000_u64 + n, "ttl": 3_600_000, "keep": 0, "task": digest("1a"), "session": digest("5e"),
+        "fence": n, "cost": 500_000, "rate": 0, "entry": entry.unwrap(),
+    }});
+    event(&event_of, "")
+}
+
+fn settled(n: u64, key: &str, phase: &Value, evidence: &Value, charge: &Value) -> Item {
+    let event_of = json!({ "settled": {
+        "key": digest(key), "action": id(n), "task": digest("1a"), "session": digest("5e"),
+        "at": 1_785_229_260_000_u64 + n, "phase": phase, "evidence": evidence, "charge": charge, "failed": false,
+    }});
+    event(&event_of, if phase.get("completed").is_some() { "{\"answer\":\"of the tool\"}" } else { "" })
+}
+
+/// 1: unknown, asked for again, then an operator knew. 2: its toolgate was killed. 3: still on its way.
+async fn stories() -> tempfile::TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    let journal = Journal::open(temp.path(), Options::default()).unwrap();
+    let unknown = json!({ "unknown": { "why": "the connection was lost\u{1b}[2J" } });
+    let failed = json!({"outcome": "unknown", "event": "fail", "aborted_reason": "outcome_unknown",
+                        "fault": "the connection was lost"});
+    let again = json!({"outcome": "unknown", "event": "fail", "aborted_reason": "outcome_unknown",
+                       "claimed_by": id(1), "stage": "idempotency"});
+    let answer = json!({ "completed": { "size": 24, "digest": digest("ee") } });
+    let said = json!({ "operator": { "who": "ann", "why": "looked at the bank's page" } });
+    let groups = [
+        vec![intended(1, KEY)],
+        vec![settled(1, KEY, &unknown, &json!("exchange"), &json!("hold")), entry(1, &failed).into()],
+        vec![entry(4, &again).into()],
+        vec![intended(2, "bb")],
+        vec![settled(2, "bb", &unknown, &json!("restart"), &json!("hold"))],
+        vec![settled(1, KEY, &answer, &said, &json!({ "settle": 500_000 }))],
+        vec![intended(3, "cc")],
+    ];
+    for group in groups {
+        drop(journal.append(group).unwrap());
+    }
+    journal.close().await.unwrap();
+    temp
+}
+
+// 003-94, 004-14: who, on what, did what, with what result, under which policy; how it came to be known, by whom; also
+// of a call whose process died.
+#[tokio::test]
+async fn a_call_is_told_from_its_intent_to_what_an_operator_said() {
+    let data = stories().await;
+    let mut said = String::new();
+    for words in [vec!["list"], vec!["show", &id(1)], vec!["show", &id(2)], vec!["show", &id(3)]] {
+        let (code, out, err) = ledger(data.path(), &words);
+        writeln!(said, "$ ledger {}\n{out}{err}exit code {code}\n", words.join(" ")).unwrap();
+    }
+    insta::assert_snapshot!(said);
+}
+
+#[tokio::test]
+async fn programs_read_the_same() {
+    let data = stories().await;
+    let (code, out, err) = ledger(data.path(), &["show", &id(1), "--json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let call: Value = out.parse().unwrap();
+    assert_eq!(call["repeated"], json!({ "count": 1, "by": [id(4)] }));
+    let steps: Vec<_> = call["history"].as_array().unwrap().iter().map(|step| step["event"].clone()).collect();
+    assert_eq!(steps, ["intended", "settled", "settled"]);
+    assert_eq!(call["history"][2]["evidence"]["operator"]["who"], "ann");
+    assert_eq!((&call["outcome"], &call["history"][2]["state"]), (&json!("unknown"), &json!("completed")));
+    // A call without an entry is told by its intent.
+    assert_eq!(listed(data.path(), &["--outcome", "dispatching"]), [8]);
+    assert_eq!(listed(data.path(), &["--action", &id(2)]), [5]);
+    assert_eq!(listed(data.path(), &["--outcome", "unknown"]), [3, 4, 5]);
+    assert_eq!(listed(data.path(), &["--state", "collect"]), [] as [u64; 0]);
+    assert_eq!(listed(data.path(), &["--until", "2026-07-28T09:02:00Z"]), [3]);
+}
+
+#[tokio::test]
+async fn an_export_has_every_record_once_and_goes_on_where_it_ended() {
+    let data = stories().await;
+    let export = |words: &[&str]| {
+        let (code, out, err) = ledger(data.path(), &[&["export"], words].concat());
+        assert_eq!((code, err.as_str()), (0, ""), "{words:?}");
+        assert!(!out.contains("of the tool"), "answers stay where they are: {out}");
+        let lines = out.lines().map(|line| line.parse::<Value>().unwrap());
+        lines.map(|line| (line["seq"].as_u64().unwrap(), line["kind"].as_str().unwrap().to_owned())).collect::<Vec<_>>()
+    };
+    let all = export(&[]);
+    assert_eq!(all.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), (1..=8).collect::<Vec<u64>>());
+    let of = |kind: &str| all.iter().filter(|(_, found)| found == kind).map(|(seq, _)| *seq).collect::<Vec<_>>();
+    assert_eq!((of("entry"), of("event")), (vec![3, 4], vec![1, 2, 5, 6, 7, 8]));
+    assert_eq!(export(&["--after", "5"]), all[5..]);
+    assert_eq!(export(&["--entries"]).len(), 2);
+    let of_one: Vec<u64> = export(&["--action", &id(1)]).into_iter().map(|(seq, _)| seq).collect();
+    assert_eq!(of_one, [1, 2, 3, 7]);
+    assert_eq!(export(&["--agent", "nobody"]).len(), 0);
+}

@@ -1,0 +1,87 @@
+//! Which calls are asked for.
+
+use crate::model::clock::Clock;
+use crate::model::entry::Entry;
+use jiff::{SignedDuration, Timestamp};
+
+/// Which calls are asked for; all conditions have to hold.
+#[derive(Debug, clap::Args)]
+pub(super) struct Wanted {
+    /// Only calls by this agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// Only calls of this tool: `server__tool`
+    #[arg(long)]
+    tool: Option<String>,
+    /// Only calls refused with this code, or that enforce mode would have refused with it
+    #[arg(long)]
+    code: Option<String>,
+    /// Only calls with this outcome, as it was when the agent was answered; `dispatching`: not answered yet
+    #[arg(long, value_parser = ["answered", "refused", "failed", "unknown", "dispatching"])]
+    outcome: Option<String>,
+    /// Only calls in this state of their task
+    #[arg(long, value_parser = ["collect", "execute"])]
+    state: Option<String>,
+    /// Only the call with this action id, or with one that begins so
+    #[arg(long, value_name = "ACTION_ID")]
+    action: Option<String>,
+    /// Only calls since then: a time such as 2026-07-28T09:00:00Z, or how long ago, such as 90s, 15m, 2h, 7d
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<Timestamp>,
+    /// Only calls before then; as --since
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    until: Option<Timestamp>,
+}
+
+impl Wanted {
+    /// Whether `entry` is asked for.
+    pub(super) fn fits(&self, entry: &Entry) -> bool {
+        let code = [&entry.aborted_reason, &entry.would_refuse];
+        self.agent.as_ref().is_none_or(|agent| *agent == entry.user_id)
+            && self.tool.as_ref().is_none_or(|tool| *tool == entry.tool)
+            && self.outcome.as_ref().is_none_or(|outcome| *outcome == entry.outcome)
+            && self.state.as_ref().is_none_or(|state| *state == entry.state)
+            && self.code.as_ref().is_none_or(|wanted| code.iter().any(|code| code.as_ref() == Some(wanted)))
+            && self.names(&entry.action_id)
+            // A time that can't be read must not hide a call.
+            && entry.time.parse().map_or(true, |time| self.is_in_time(time))
+    }
+
+    /// Whether the call of that id may be asked for.
+    pub(super) fn names(&self, action: &str) -> bool {
+        self.action.as_ref().is_none_or(|wanted| begins(action, wanted))
+    }
+
+    /// Whether `time` is asked for.
+    pub(super) fn is_in_time(&self, time: Timestamp) -> bool {
+        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
+    }
+
+    /// Whether only calls are asked for that only an entry can tell.
+    pub(super) fn is_of_entries(&self) -> bool {
+        [&self.agent, &self.tool, &self.code, &self.outcome, &self.state].into_iter().any(Option::is_some)
+    }
+}
+
+/// Whether `id` is `beginning`, or begins so.
+pub(super) fn begins(id: &str, beginning: &str) -> bool {
+    id.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning))
+}
+
+pub(super) fn since(text: &str) -> Result<Timestamp, String> {
+    if let Ok(time) = text.parse() {
+        return Ok(time);
+    }
+    let wrong = || "give a time such as 2026-07-28T09:00:00Z, or how long ago, such as 90s, 15m, 2h, 7d".to_owned();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds: i64 = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let count: u32 = text.strip_suffix(unit).and_then(|count| count.parse().ok()).ok_or_else(wrong)?;
+    let ago = SignedDuration::from_secs(i64::from(count) * seconds);
+    Clock.wall().checked_sub(ago).map_err(|_| wrong())
+}

@@ -1,0 +1,218 @@
+//! What was kept from running twice, what ran twice all the same, what nobody knows, and what tasks have used.
+
+use super::labels::Pair;
+use super::{Buckets, buckets};
+use parking_lot::Mutex;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the same side effect in the same trace counts as the same (004-03).
+const WINDOW: Duration = Duration::from_mins(10);
+/// Side effects that are remembered for that.
+const REMEMBERED: usize = 1 << 16;
+/// The parts of a budget that have a label.
+const DIMENSIONS: [&str; 6] = ["steps", "tool_calls", "cost", "duration_ms", "failures", "calls_per_task"];
+
+/// What one call has to tell when it has ended.
+#[derive(Debug, Clone, Default)]
+pub struct Tally<'a> {
+    /// It was one that had come before, and did not run for that.
+    pub is_duplicate: bool,
+    /// Its answer is an earlier call's.
+    pub is_replayed: bool,
+    /// It was the first of its key, was sent or about to be, and has no answer.
+    pub is_failed_first: bool,
+    /// It changes something and was sent: a digest of trace, tool and arguments.
+    pub executed: Option<u64>,
+    /// Steps that its task has used, and their cost in millionths of a unit.
+    pub used: Option<(u64, u64)>,
+    /// What its task has left, by dimension.
+    pub remaining: Option<&'a serde_json::Value>,
+}
+
+#[derive(Debug)]
+pub(super) struct Effects {
+    suppressed: Counter,
+    replays: Counter,
+    failed_first: Counter,
+    executed: Counter,
+    executed_again: Counter,
+    recent: Mutex<Recent>,
+    unknown: Gauge,
+    unknown_age: Gauge,
+    remaining: Family<Pair, Histogram, Buckets>,
+    steps: Histogram,
+    cost: Histogram,
+    syncs: Syncs,
+}
+
+/// Side effects of the last minutes, the oldest first.
+#[derive(Debug, Default)]
+struct Recent {
+    order: VecDeque<(Duration, u64)>,
+    known: HashSet<u64>,
+}
+
+impl Recent {
+    /// Whether the same was seen within [`WINDOW`] before `now`.
+    fn has_seen(&mut self, effect: u64, now: Duration) -> bool {
+        while let Some((at, oldest)) = self.order.front().copied() {
+            if now.saturating_sub(at) < WINDOW && self.order.len() < REMEMBERED {
+                break;
+            }
+            self.order.pop_front();
+            self.known.remove(&oldest);
+        }
+        let is_new = self.known.insert(effect);
+        if is_new {
+            self.order.push_back((now, effect));
+        }
+        !is_new
+    }
+}
+
+impl Effects {
+    pub(super) fn new() -> Self {
+        Self {
+            suppressed: Counter::default(),
+            replays: Counter::default(),
+            failed_first: Counter::default(),
+            executed: Counter::default(),
+            executed_again: Counter::default(),
+            recent: Mutex::default(),
+            unknown: Gauge::default(),
+            unknown_age: Gauge::default(),
+            remaining: Family::new_with_constructor(Buckets(buckets::AMOUNTS)),
+            steps: Histogram::new(buckets::AMOUNTS.iter().copied()),
+            cost: Histogram::new(buckets::AMOUNTS.iter().copied()),
+            syncs: Syncs::default(),
+        }
+    }
+
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "toolgate_duplicates_suppressed",
+            "Calls with side effects that had come before and were not run again",
+            self.suppressed.clone(),
+        );
+        registry.register(
+            "toolgate_replays",
+            "Calls answered with the stored answer of an earlier call",
+            self.replays.clone(),
+        );
+        registry.register(
+            "toolgate_first_arrival_failures",
+            "Calls that were the first of their key and ended without an answer",
+            self.failed_first.clone(),
+        );
+        registry.register(
+            "toolgate_side_effects",
+            "Calls with side effects that were sent to a tool server",
+            self.executed.clone(),
+        );
+        registry.register(
+            "toolgate_duplicates_executed",
+            "Those of them that were sent before with the same trace, tool and arguments, within ten minutes",
+            self.executed_again.clone(),
+        );
+        registry.register(
+            "toolgate_unknown_outcomes",
+            "Calls of which nobody knows whether they ran; at most 1000 are counted",
+            self.unknown.clone(),
+        );
+        registry.register(
+            "toolgate_unknown_outcome_age_seconds",
+            "For how long the oldest of them has been unknown",
+            self.unknown_age.clone(),
+        );
+        registry.register(
+            "toolgate_budget_remaining",
+            "What the task of a call had left of a budget when the call ended",
+            self.remaining.clone(),
+        );
+        registry.register("toolgate_steps_used", "Steps that the task of a call had used", self.steps.clone());
+        registry.register(
+            "toolgate_token_cost",
+            "Cost that the task of a call had run up before it",
+            self.cost.clone(),
+        );
+        registry.register(
+            "toolgate_journal_sync_seconds",
+            "Seconds that the disk took to make a batch of the journal durable",
+            self.syncs.clone(),
+        );
+    }
+
+    pub(super) fn count(&self, tally: &Tally<'_>, now: Duration) {
+        for (counter, counts) in [
+            (&self.suppressed, tally.is_duplicate),
+            (&self.replays, tally.is_replayed),
+            (&self.failed_first, tally.is_failed_first),
+        ] {
+            counter.inc_by(u64::from(counts));
+        }
+        if let Some(effect) = tally.executed {
+            self.executed.inc();
+            self.executed_again.inc_by(u64::from(self.recent.lock().has_seen(effect, now)));
+        }
+        if let Some((steps, cost)) = tally.used {
+            self.steps.observe(amount(steps));
+            self.cost.observe(amount(cost) / 1e6);
+        }
+        for dimension in DIMENSIONS {
+            let left = tally.remaining.and_then(|left| left.get(dimension)?.as_f64());
+            if let Some(left) = left {
+                self.remaining.get_or_create(&Pair("dimension", dimension)).observe(left);
+            }
+        }
+    }
+
+    pub(super) fn unknown(&self, count: usize, oldest: Duration) {
+        self.unknown.set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.unknown_age.set(i64::try_from(oldest.as_secs()).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn synced(&self, syncs: Synced) {
+        *self.syncs.0.lock() = syncs;
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number for people")]
+fn amount(number: u64) -> f64 {
+    number as f64
+}
+
+/// How long syncs took so far, counted by who made them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Synced {
+    /// Upper boundaries in seconds, rising, and how many syncs took at most so long and longer than the one before; the last
+    /// boundary is infinite.
+    pub buckets: Vec<(f64, u64)>,
+    /// Seconds in all.
+    pub seconds: f64,
+}
+
+/// A histogram that is counted elsewhere and shown here.
+#[derive(Debug, Clone, Default)]
+struct Syncs(Arc<Mutex<Synced>>);
+
+impl EncodeMetric for Syncs {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        let Synced { buckets, seconds } = self.0.lock().clone();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        encoder.encode_histogram::<NoLabelSet>(seconds, count, &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
