@@ -151,8 +151,10 @@ async fn guarded(
         .check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &passed))?;
     trail.warning = allowed.warning;
     let Some(idempotency) = &rules.idempotency else {
-        trail.remaining = trail.check(Stage::Budget, effects.afford(&bill).await)?;
-        taken.reserved = trail.check(Stage::Budget, effects.reserve(&bill).await)?;
+        let affordable = effects.afford(&bill, &mut trail.remaining).await;
+        trail.check(Stage::Budget, affordable)?;
+        let reserved = effects.reserve(&bill, &mut trail.remaining).await;
+        taken.reserved = trail.check(Stage::Budget, reserved)?;
         taken.slot = Some(gate.slot()?);
         let cleared = Cleared::Read(allowed.watched);
         return deliver(effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await;
@@ -169,14 +171,15 @@ async fn guarded(
             }
             Stand::Open => {}
         }
-        trail.remaining = trail.check(Stage::Budget, effects.afford(&bill).await)?;
+        let affordable = effects.afford(&bill, &mut trail.remaining).await;
+        trail.check(Stage::Budget, affordable)?;
         // Step 10 stands here when it exists: approval.
         let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
         taken.slot = Some(gate.slot()?);
         let entry = record::intent(gate, (policy, call, Some(tool)), trail);
-        match trail
-            .check(Stage::Intent, effects.begin(call, Beginning { keyed: &keyed, bill: &bill, lease, entry }).await)?
-        {
+        let beginning = Beginning { keyed: &keyed, bill: &bill, lease, entry, left: &mut trail.remaining };
+        let begun = effects.begin(call, beginning).await;
+        match trail.check(Stage::Intent, begun)? {
             Some(claimed) => break claimed,
             None => trail.back(Stage::Idempotency),
         }

@@ -18,7 +18,7 @@ use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::store::claims::{Error, Store};
 use crate::store::lanes::{Lanes, Lease};
-use crate::store::state::budget::Task;
+use crate::store::state::budget::{Exceeded, Task};
 use crate::store::state::claim::{Standing, Stored, standing};
 use crate::store::state::command::{Command, Intent, Reserve};
 use crate::store::state::digest::Digest;
@@ -70,6 +70,8 @@ pub(super) struct Beginning<'a> {
     pub(super) bill: &'a Bill,
     pub(super) lease: Lease,
     pub(super) entry: Entry,
+    /// What the budget leaves, as agents read it.
+    pub(super) left: &'a mut Option<Value>,
 }
 
 impl Effects {
@@ -159,30 +161,42 @@ impl Effects {
         probing::settle(self, call, (probe, &tool), (keyed, action)).await
     }
 
-    /// Step 9, before anything is taken: does one more call fit? With what it would leave, as agents read it.
-    pub(super) async fn afford(&self, bill: &Bill) -> Result<Option<Value>, Refusal> {
+    /// Step 9, before anything is taken: does one more call fit? `left`: what that leaves, as agents read it.
+    pub(super) async fn afford(&self, bill: &Bill, left: &mut Option<Value>) -> Result<(), Refusal> {
         if !bill.asked.limits.is_limited() {
-            return Ok(None);
+            return Ok(());
         }
         let view = self.look(of_task(bill.task)).await?;
         let fits = bill.asked.limits.admit(view.task.as_ref(), &bill.asked.price, self.store.now());
-        let left = fits.map_err(|exceeded| bill.asked.refuse(&exceeded))?;
-        Ok(Some(shown(&left.after(&bill.asked.price))))
+        let before = fits.map_err(|exceeded| exceed(bill, &exceeded, left))?;
+        *left = Some(shown(&before.after(&bill.asked.price)));
+        Ok(())
     }
 
-    /// Step 9 for a call without a claim: its part of the budget, when there is one.
-    pub(super) async fn reserve(&self, bill: &Bill) -> Result<Option<Reserved>, Refusal> {
+    /// Step 9 for a call without a claim: its part of the budget, when there is one, and what it `left`.
+    pub(super) async fn reserve(&self, bill: &Bill, left: &mut Option<Value>) -> Result<Option<Reserved>, Refusal> {
         if !bill.asked.limits.is_limited() {
             return Ok(None);
         }
         let (task, price) = (bill.task, bill.asked.price.clone());
         let (tool, cost) = (price.tool.clone(), price.cost);
         let reserve = Reserve { task, limits: bill.asked.limits.clone(), price };
-        let reserved = self.store.run(Command::Reserve(reserve), None).await.map_err(unavailable)?;
-        match reserved {
-            Ok(_) => Ok(Some(Reserved { task, tool, cost })),
-            Err(Refused::Budget(exceeded)) => Err(bill.asked.refuse(&exceeded)),
+        match self.store.run(Command::Reserve(reserve), None).await.map_err(unavailable)? {
+            Ok(_) => {
+                self.taken(bill, left).await;
+                Ok(Some(Reserved { task, tool, cost }))
+            }
+            Err(Refused::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
             Err(_) => Err(Refusal::InternalError),
+        }
+    }
+
+    /// The call has its part: `left` is what there is now, others' parts taken off too, so that nobody is told of more.
+    async fn taken(&self, bill: &Bill, left: &mut Option<Value>) {
+        if let (true, Ok(view)) = (bill.asked.limits.is_limited(), self.store.look(of_task(bill.task)).await)
+            && let Some(task) = view.task
+        {
+            *left = Some(shown(&bill.asked.limits.remaining(&task, &bill.asked.price.tool, self.store.now())));
         }
     }
 
@@ -206,7 +220,7 @@ impl Effects {
 
     /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be looked at again.
     pub(super) async fn begin(&self, call: &Call, begin: Beginning<'_>) -> Result<Option<Claimed>, Refusal> {
-        let Beginning { keyed, bill, lease, entry } = begin;
+        let Beginning { keyed, bill, lease, entry, left } = begin;
         let (key, action) = (keyed.call_key(), call.judged.action);
         let (fence, session) = (self.store.token(), lease.session());
         let intent = Intent {
@@ -226,10 +240,11 @@ impl Effects {
         let decided = self.store.run(Command::Begin(Box::new(intent)), None).await;
         match decided.map_err(unavailable)? {
             Ok(Event::Intended(intended)) => {
+                self.taken(bill, left).await;
                 Ok(Some(Claimed { key, action, round: intended.round, session, fence, _lease: lease }))
             }
             Err(Refused::Taken(_)) => Ok(None),
-            Err(Refused::Budget(exceeded)) => Err(bill.asked.refuse(&exceeded)),
+            Err(Refused::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
             Err(Refused::Fenced { .. }) => Err(Refusal::Fenced),
             Ok(_) | Err(Refused::Settled) => Err(Refusal::InternalError),
         }
@@ -238,6 +253,12 @@ impl Effects {
 
 fn of_task(task: Digest) -> Place {
     Place { task: Some(task), ..Place::default() }
+}
+
+/// The refusal of what does not fit, and what there is.
+fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Value>) -> Refusal {
+    *left = Some(shown(&exceeded.remaining));
+    bill.asked.refuse(exceeded)
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -38,8 +38,8 @@ const TURNS: &[&[Turn]] = &[
     &[Turn::Jump(1), Turn::Reopen, Turn::Jump(-1), Turn::Reopen],
 ];
 
-async fn complete(store: &dyn Store, key: &str, keep: u64) {
-    let call = Intent { ttl: TTL, keep, session: named(key), ..intent(key, store.token()) };
+async fn complete(store: &dyn Store, key: &str, (ttl, keep): (u64, u64)) {
+    let call = Intent { ttl, keep, session: named(key), ..intent(key, store.token()) };
     store.run(Command::Begin(Box::new(call.clone())), None).await.unwrap().unwrap();
     store.run(Command::Settle(settle(&call, Phase::Completed(result("paid")))), None).await.unwrap().unwrap();
 }
@@ -57,8 +57,8 @@ async fn word(store: &dyn Store, key: &str) -> &'static str {
 
 async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]) {
     let mut store = stand.open();
-    complete(&*store, "explicit", KEEP).await;
-    complete(&*store, "derived", 0).await;
+    complete(&*store, "explicit", (TTL, KEEP)).await;
+    complete(&*store, "derived", (TTL, 0)).await;
     let lost = intent("lost", store.token());
     store.run(Command::Begin(Box::new(lost.clone())), None).await.unwrap().unwrap();
     store.run(Command::Settle(settle(&lost, unknown())), None).await.unwrap().unwrap();
@@ -114,4 +114,45 @@ async fn claims_on_disk_live_by_steady_time() {
         let hands = Hands::new();
         lives_as_long_as_it_should(&Stand::embedded(hands.clock()), hands, turns).await;
     }
+}
+
+fn hourly(key: &str, store: &dyn Store) -> Intent {
+    Intent { ttl: HOUR, keep: 0, session: named(key), ..intent(key, store.token()) }
+}
+
+async fn began(key: &str, store: &dyn Store) -> bool {
+    store.run(Command::Begin(Box::new(hourly(key, store))), None).await.unwrap().is_ok()
+}
+
+/// 004-01, 004-13, 004-18: what is sent again 31, 60 and 89 s later is the same call, whatever became of the first by then, and
+/// however often the store was opened in between; with a new key it is a new one (004-08).
+async fn is_the_same_within_the_retry_horizon(stand: &Stand, hands: &Hands) {
+    let mut store = stand.open();
+    complete(&*store, "done", (HOUR, 0)).await;
+    let lost = hourly("lost", &*store);
+    store.run(Command::Begin(Box::new(lost.clone())), None).await.unwrap().unwrap();
+    store.run(Command::Settle(settle(&lost, unknown())), None).await.unwrap().unwrap();
+    let mut passed = 0;
+    for after in [31, 60, 89] {
+        hands.pass(Duration::from_secs(after - passed));
+        passed = after;
+        if stand.lasts() {
+            drop(store);
+            store = stand.open();
+        }
+        for key in ["done", "lost"] {
+            assert!(!began(key, &*store).await, "{key} began a second time after {after} s");
+        }
+        assert_eq!(word(&*store, "done").await, "ended", "{after} s");
+        assert_eq!(word(&*store, "lost").await, "unknown", "{after} s");
+        assert!(began(&format!("intended {after}"), &*store).await);
+    }
+}
+
+#[tokio::test]
+async fn a_call_sent_again_is_the_same_within_the_retry_horizon() {
+    let hands = Hands::new();
+    is_the_same_within_the_retry_horizon(&Stand::memory(hands.clock()), hands).await;
+    let hands = Hands::new();
+    is_the_same_within_the_retry_horizon(&Stand::embedded(hands.clock()), hands).await;
 }

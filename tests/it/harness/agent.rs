@@ -310,7 +310,9 @@ async fn head(reader: &mut BufReader<OwnedReadHalf>) -> Option<Answer> {
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).await.ok()?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        // Half of a head is none.
+        let line = line.strip_suffix("\r\n")?;
+        let Some((name, value)) = line.split_once(':') else { break };
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
     Some(Answer { status, headers, body: Vec::new() })

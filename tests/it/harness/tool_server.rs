@@ -60,7 +60,13 @@ impl Script {
         let log = Log::open(&directory.path().join("executions")).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared { script: self, log, held: Semaphore::new(0), requests: Mutex::default() });
+        let shared = Arc::new(Shared {
+            script: self,
+            log,
+            held: Semaphore::new(0),
+            holding: Mutex::default(),
+            requests: Mutex::default(),
+        });
         let serving = tokio::spawn(wire::serve(listener, shared.clone()));
         ToolServer { address, directory, shared, serving }
     }
@@ -72,8 +78,25 @@ struct Shared {
     log: Log,
     /// One permit lets one held answer go.
     held: Semaphore,
+    /// How many calls are held now, and how many were at most.
+    holding: Mutex<(usize, usize)>,
     /// The JSON-RPC or else the HTTP method of every request.
     requests: Mutex<Vec<String>>,
+}
+
+impl Shared {
+    /// Holds a call until the scenario releases it.
+    async fn hold(&self) -> Option<()> {
+        {
+            let mut holding = self.holding.lock().unwrap();
+            holding.0 += 1;
+            holding.1 = holding.1.max(holding.0);
+        }
+        let released = self.held.acquire().await;
+        // Before anything is answered: what the answer lets go does not run beside this one.
+        self.holding.lock().unwrap().0 -= 1;
+        released.ok().map(tokio::sync::SemaphorePermit::forget)
+    }
 }
 
 /// A running oracle; dropping it ends it.
@@ -91,6 +114,8 @@ pub struct Execution {
     pub tool: String,
     /// The arguments as they were parsed.
     pub arguments: Value,
+    /// What toolgate says of its session and its turn; null without it.
+    pub fence: Value,
     /// The request's headers, names in lower case.
     pub headers: Value,
     /// The request's body, byte for byte.
@@ -122,6 +147,11 @@ impl ToolServer {
     pub fn release(&self) {
         self.shared.held.add_permits(1);
     }
+
+    /// How many calls of such tools ran side by side at most.
+    pub fn most_held(&self) -> usize {
+        self.shared.holding.lock().unwrap().1
+    }
 }
 
 impl Drop for ToolServer {
@@ -145,6 +175,7 @@ pub fn executions(file: &Path) -> Vec<Execution> {
         .map(|line| Execution {
             tool: line["tool"].as_str().unwrap().to_owned(),
             arguments: line["arguments"].clone(),
+            fence: line["fence"].clone(),
             headers: line["headers"].clone(),
             body: line["body"].as_str().unwrap().to_owned(),
         })

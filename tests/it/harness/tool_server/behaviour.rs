@@ -61,7 +61,7 @@ impl Behaviour {
         let bytes = match self {
             Self::Answers => json_answer(&right),
             Self::Held => {
-                shared.held.acquire().await.ok()?.forget();
+                shared.hold().await?;
                 json_answer(&right)
             }
             Self::Says(result) => {

@@ -1,0 +1,130 @@
+//! The incident of document 004: a slow network, agents that send an order again 30 to 90 s later, parallel branches of one
+//! session, and a tool whose words ask to "confirm again". One order per intended order. Nobody waits here: that a call is the
+//! same 31, 60 and 89 s later is proven with a clock in hand in `src/store/tests/clocks.rs`.
+
+use crate::harness::agent::{Agent, Answer, exchange, modern};
+use crate::harness::gate::{Gate, Setup};
+use crate::harness::tool_server::{Behaviour, Script, ToolServer};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use toolgate_faults::dice::{Dice, any_seed};
+use toolgate_faults::proxy::Proxy;
+
+const ORDER: &str = "oracle__create_order";
+/// What the model reads, and takes for a reason to order once more (004-08).
+const WORDS: &str = "The order is being processed. If in doubt, confirm again.";
+/// Orders that somebody wants.
+const ORDERS: usize = 12;
+/// Branches of the session that place each of them.
+const BRANCHES: usize = 3;
+/// In how many of 100 exchanges the network breaks.
+const BROKEN: u64 = 40;
+
+async fn shop() -> (ToolServer, Gate) {
+    let said = json!({ "content": [{ "type": "text", "text": WORDS }], "resultType": "complete" });
+    let server = Script::new().tool("create_order", Behaviour::Says(said)).start().await;
+    let gate = Setup::new().server("oracle", &server).contracts(&[(ORDER, "pay")]).start().await;
+    (server, gate)
+}
+
+fn order(number: usize) -> Value {
+    json!({ "business_id": format!("order-{number}"), "sku": "sku-1", "amount": 1, "note": WORDS })
+}
+
+/// toolgate, and where the agent believes that it is.
+#[derive(Clone)]
+struct Way {
+    agent: Agent,
+    network: SocketAddr,
+}
+
+/// Sends an order under a new request id, as an agent does that heard nothing; in the trace of its session (004-03).
+async fn place(way: &Way, order: &Value, (id, key): (usize, Option<&str>)) -> Option<Answer> {
+    let mut message = modern("tools/call", json!({ "name": ORDER, "arguments": order }));
+    message["id"] = json!(id);
+    message["params"]["_meta"]["dev.toolgate/session"] = json!("shopping");
+    if let Some(key) = key {
+        message["params"]["_meta"]["dev.toolgate/idempotencyKey"] = json!(key);
+    }
+    let bytes = way.agent.request(&way.agent.mirrored(&message), message.to_string().as_bytes());
+    exchange(way.network, bytes).await
+}
+
+fn told(answer: &Answer) -> (String, bool) {
+    let result = &answer.message()["result"];
+    let words = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned();
+    (words, result["_meta"]["dev.toolgate/decision"]["replayed"] == true)
+}
+
+/// One branch: sends the order until it hears what became of it, then does as it reads: confirms again.
+async fn branch(way: Way, order: Value) -> Vec<Answer> {
+    let mut heard = Vec::new();
+    for id in 1..=200 {
+        if let Some(answer) = place(&way, &order, (id, None)).await {
+            heard.push(answer);
+        }
+        if heard.len() == 2 {
+            return heard;
+        }
+    }
+    panic!("nothing arrives: {heard:?}");
+}
+
+/// 004-01, 004-02, 004-08, 004-12, 004-38, 004-46: one order per intended order, and all branches read the same of it.
+#[tokio::test]
+async fn every_intended_order_is_placed_once() {
+    let (server, gate) = shop().await;
+    let seed = any_seed();
+    let network = Proxy::start(Arc::new(Mutex::new(gate.agents)), Dice::new(seed), BROKEN).await.unwrap();
+    let way = Way { agent: gate.agent(), network: network.address };
+    let branches = (0..ORDERS * BRANCHES).map(|n| tokio::spawn(branch(way.clone(), order(n % ORDERS))));
+    let mut heard = 0;
+    for answers in join_all(branches).await {
+        for answer in answers.unwrap() {
+            assert_eq!(told(&answer).0, WORDS, "seed {seed}");
+            heard += 1;
+        }
+    }
+    assert_eq!(heard, 2 * ORDERS * BRANCHES);
+    assert!(!network.breaks().is_empty(), "the network broke nothing, seed {seed}");
+    let mut placed = BTreeMap::<String, usize>::new();
+    for execution in server.executions() {
+        *placed.entry(execution.arguments.to_string()).or_default() += 1;
+    }
+    let wanted = (0..ORDERS).map(|number| (order(number).to_string(), 1)).collect();
+    assert_eq!(placed, wanted, "seed {seed}");
+    // 004-06, 004-14: each can be found: who, with what, and what came of it.
+    let ended: Vec<Value> = gate.ledger().await.into_iter().filter(|entry| is_sent(entry)).collect();
+    let hashes: BTreeSet<&str> = ended.iter().filter_map(|entry| entry["params_hash"].as_str()).collect();
+    assert_eq!((ended.len(), hashes.len()), (ORDERS, ORDERS), "{ended:?}");
+    let digests: BTreeSet<String> = server.executions().iter().map(|execution| execution.digest()).collect();
+    assert_eq!(hashes, digests.iter().map(String::as_str).collect());
+}
+
+/// The entry of the end of a call that went to the tool server.
+fn is_sent(entry: &Value) -> bool {
+    entry["event"] == "exit" && entry["replayed"] != true
+}
+
+/// 004-08, 004-24, 004-43: what is wanted a second time gets a new explicit key, runs, and stands in the ledger beside the first.
+#[tokio::test]
+async fn an_intended_repeat_runs_and_is_on_record() {
+    let (server, gate) = shop().await;
+    let (way, order) = (Way { agent: gate.agent(), network: gate.agents }, order(1));
+    let mut replayed = Vec::new();
+    for key in [None, None, Some("once more"), Some("once more"), None] {
+        replayed.push(told(&place(&way, &order, (replayed.len(), key)).await.unwrap()).1);
+    }
+    assert_eq!(replayed, [false, true, false, true, true]);
+    assert_eq!(server.executions().len(), 2);
+    let entries = gate.entries(5).await;
+    let sent: Vec<&Value> = entries.iter().filter(|entry| is_sent(entry)).collect();
+    assert_eq!(sent.len(), 2, "{entries:?}");
+    assert_eq!(sent[0]["params_hash"], sent[1]["params_hash"]);
+    assert_ne!(sent[0]["action_id"], sent[1]["action_id"]);
+    let again = entries.iter().filter(|entry| entry["replayed"] == true).count();
+    assert_eq!(again, 3, "{entries:?}");
+}
