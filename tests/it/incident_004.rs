@@ -4,7 +4,7 @@
 
 use crate::harness::agent::{Agent, Answer, exchange, modern};
 use crate::harness::gate::{Gate, Setup};
-use crate::harness::tool_server::{Behaviour, Script, ToolServer};
+use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,10 +97,10 @@ async fn every_intended_order_is_placed_once() {
     let wanted = (0..ORDERS).map(|number| (order(number).to_string(), 1)).collect();
     assert_eq!(placed, wanted, "seed {seed}");
     // 004-06, 004-14: each can be found: who, with what, and what came of it.
-    let ended: Vec<Value> = gate.ledger().await.into_iter().filter(|entry| is_sent(entry)).collect();
+    let ended: Vec<Value> = gate.ledger().await.into_iter().filter(is_sent).collect();
     let hashes: BTreeSet<&str> = ended.iter().filter_map(|entry| entry["params_hash"].as_str()).collect();
     assert_eq!((ended.len(), hashes.len()), (ORDERS, ORDERS), "{ended:?}");
-    let digests: BTreeSet<String> = server.executions().iter().map(|execution| execution.digest()).collect();
+    let digests: BTreeSet<String> = server.executions().iter().map(Execution::digest).collect();
     assert_eq!(hashes, digests.iter().map(String::as_str).collect());
 }
 
