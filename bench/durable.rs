@@ -6,7 +6,9 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on says so")]
 
-use bytes::Bytes;
+#[path = "effect.rs"]
+mod effect;
+
 use parking_lot::{Condvar, Mutex};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -17,16 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use toolgate::model::clock::Clock;
-use toolgate::model::entry::Entry;
-use toolgate::model::ids::{ActionId, ToolName};
-use toolgate::store::claims::Store;
 use toolgate::store::embedded::Embedded;
 use toolgate::store::journal::{Journal, Options};
-use toolgate::store::state::budget::{Limits, Price};
-use toolgate::store::state::claim::{Phase, Stored};
-use toolgate::store::state::command::{Command, Intent, Settle};
-use toolgate::store::state::digest::Digest;
-use toolgate::store::state::event::Evidence;
 use toolgate::telemetry::tasks;
 
 /// Bytes that one call leaves in the journal, measured: both events and its entry.
@@ -195,50 +189,8 @@ async fn store(data: &Path, callers: u64, time: Duration) -> Measured {
     measure(callers, time, move |caller, call| {
         let store = store.clone();
         async move {
-            let (key, action) =
-                (Digest::of_parts("bench", &[&caller.to_le_bytes(), &call.to_le_bytes()]), ActionId::generate());
-            let session = Digest::of_parts("session", &[&caller.to_le_bytes()]);
-            let intent = Intent {
-                key,
-                fingerprint: key,
-                action,
-                round: None,
-                ttl: 3_600_000,
-                keep: 0,
-                task: session,
-                session,
-                fence: store.token(),
-                limits: Limits::default(),
-                price: Price { tool: ToolName::new("billing__create_invoice"), cost: 1 },
-                entry: entry(&action, "dispatching"),
-            };
-            store.run(Command::Begin(Box::new(intent)), None).await.unwrap().unwrap();
-            store.sent(action).unwrap();
-            let body = Bytes::from(format!(r#"{{"content":[{{"type":"text","text":"{call:0200}"}}]}}"#));
-            let settle = Settle {
-                key,
-                action,
-                phase: Phase::Completed(Stored::inline(false, body)),
-                evidence: Evidence::Exchange,
-                cost: None,
-                failed: false,
-                seen: None,
-            };
-            store.run(Command::Settle(settle), Some(entry(&action, "answered"))).await.unwrap().unwrap();
+            effect::call(&*store, caller, call).await;
         }
     })
     .await
-}
-
-fn entry(action: &ActionId, outcome: &str) -> Entry {
-    serde_json::from_value(serde_json::json!({
-        "time": "2026-11-21T05:00:00.000000Z", "action_id": action, "request_id": "17",
-        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "user_id": "support-bot", "tenant_id": "t_001",
-        "roles": ["billing_admin"], "revision": "2026-07-28", "tool": "billing__create_invoice",
-        "schema_hash": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-        "params_hash": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
-        "actions": ["write"], "state": "execute", "event": "exit", "outcome": outcome, "stage": "dispatch",
-        "latency_ms": 12.345, "gate_ms": 0.123, "upstream_ms": 10.2, "policy": "0123456789ab",
-    }))
-    .unwrap()
 }

@@ -9,8 +9,10 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
@@ -25,20 +27,25 @@ pub(crate) struct Loaded {
     pub(crate) cpu: Duration,
 }
 
+/// The time.
 #[expect(clippy::disallowed_methods, reason = "a load generator has no clock but this")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
+
+/// Calls so far that change something: no two are the same.
+static UNIQUE: AtomicU64 = AtomicU64::new(1);
 
 struct Template {
     uri: Uri,
     headers: HeaderMap,
-    rest: String,
-    bytes: usize,
+    scene: &'static Scene,
+    /// The body after the id, where it is the same each time.
+    rest: Option<String>,
 }
 
 impl Template {
-    fn new(way: &Way, scene: &Scene) -> anyhow::Result<Self> {
+    fn new(way: &Way, scene: &'static Scene) -> anyhow::Result<Self> {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, way.address.parse()?);
         headers.insert(CONTENT_TYPE, "application/json".parse()?);
@@ -49,11 +56,14 @@ impl Template {
         if let Some(tool) = scene.tool {
             headers.insert(HeaderName::from_static("mcp-name"), tool.parse()?);
         }
-        Ok(Self { uri: scene.path().parse()?, headers, rest: scene.rest(), bytes: scene.bytes })
+        let rest = (!scene.changes()).then(|| scene.rest(0, 0));
+        Ok(Self { uri: scene.path().parse()?, headers, scene, rest })
     }
 
-    fn request(&self, id: u64) -> Request<Full<Bytes>> {
-        let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id}{}", self.rest);
+    fn request(&self, session: u64, id: u64) -> Request<Full<Bytes>> {
+        let unique = || self.scene.rest(session, UNIQUE.fetch_add(1, Ordering::Relaxed));
+        let rest = self.rest.as_ref().map_or_else(|| Cow::Owned(unique()), |rest| Cow::Borrowed(rest.as_str()));
+        let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id}{rest}");
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
@@ -65,16 +75,17 @@ impl Template {
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
     template: Rc<Template>,
+    session: u64,
     next: u64,
 }
 
 impl Connection {
-    async fn open(way: &Way, template: Rc<Template>) -> anyhow::Result<Self> {
+    async fn open(way: &Way, template: Rc<Template>, session: u64) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(&way.address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::task::spawn_local(connection);
-        let mut opened = Self { sender, template, next: 1 };
+        let mut opened = Self { sender, template, session, next: 1 };
         let first = opened.call(true).await.context("the first call")?;
         ensure!(first > 0, "the first call took no time");
         Ok(opened)
@@ -82,7 +93,7 @@ impl Connection {
 
     /// One call, in nanoseconds; `look`: also at what the answer says.
     async fn call(&mut self, look: bool) -> anyhow::Result<u32> {
-        let request = self.template.request(self.next);
+        let request = self.template.request(self.session, self.next);
         self.next += 1;
         let start = now();
         let response = self.sender.send_request(request).await?;
@@ -103,18 +114,23 @@ impl Connection {
             let fine = said.contains("\"result\":") && !said.contains("\"isError\":true");
             ensure!(fine, "answered {status}: {}", said.chars().take(600).collect::<String>());
         }
-        ensure!(status == StatusCode::OK && bytes >= self.template.bytes, "answered {status} with {bytes} bytes");
+        ensure!(status == StatusCode::OK && bytes >= self.template.scene.bytes, "answered {status} with {bytes} bytes");
         Ok(u32::try_from(took.as_nanos()).unwrap_or(u32::MAX))
     }
 }
 
 /// Loads `way` for `time` on so many connections.
-pub(crate) async fn load(way: &Way, scene: &Scene, connections: usize, time: Duration) -> anyhow::Result<Loaded> {
+pub(crate) async fn load(
+    way: &Way,
+    scene: &'static Scene,
+    connections: usize,
+    time: Duration,
+) -> anyhow::Result<Loaded> {
     let template = Rc::new(Template::new(way, scene)?);
     let run = async {
         let mut open = Vec::new();
-        for _ in 0..connections {
-            open.push(Connection::open(way, template.clone()).await?);
+        for session in 0..connections {
+            open.push(Connection::open(way, template.clone(), session as u64).await?);
         }
         let latencies = Rc::new(RefCell::new(Vec::with_capacity(1 << 20)));
         let (before, start) = (cpu(&way.processes), now());
@@ -124,7 +140,7 @@ pub(crate) async fn load(way: &Way, scene: &Scene, connections: usize, time: Dur
                 let latencies = latencies.clone();
                 tokio::task::spawn_local(async move {
                     while start.elapsed() < time {
-                        let took = connection.call(false).await?;
+                        let took = connection.call(scene.changes()).await?;
                         latencies.borrow_mut().push(took);
                     }
                     anyhow::Ok(())

@@ -25,8 +25,9 @@ pub(crate) struct Stand {
     pub(crate) ways: Vec<Way>,
     /// Resident memory of toolgate before any load, in KiB.
     pub(crate) idle: u64,
+    /// Where they write.
+    pub(crate) directory: PathBuf,
     started: Vec<Child>,
-    directory: PathBuf,
 }
 
 impl Stand {

@@ -6,8 +6,9 @@ use crate::scenes::Scene;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// One way under one load.
 #[derive(Default)]
-struct Row {
+pub(crate) struct Row {
     latencies: Vec<u32>,
     time: Duration,
     cpu: Duration,
@@ -15,6 +16,26 @@ struct Row {
 
 #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
 impl Row {
+    /// Adds a measurement.
+    pub(crate) fn add(&mut self, loaded: Loaded) {
+        self.latencies.extend(loaded.latencies);
+        self.time += loaded.time;
+        self.cpu += loaded.cpu;
+    }
+
+    /// Prints it beside the calls per second of the floor and of a sync for each call.
+    pub(crate) fn durable(&mut self, connections: usize, [floor, naive]: [f64; 2]) {
+        self.latencies.sort_unstable();
+        let rate = self.calls() / self.time.as_secs_f64();
+        println!(
+            "| {connections} | {floor:.0} | {rate:.0} | {:.0} % | {:.1} | {:.0} | {:.0} | {naive:.0} |",
+            100.0 * rate / floor,
+            self.cost(),
+            self.quantile(50),
+            self.quantile(99),
+        );
+    }
+
     fn calls(&self) -> f64 {
         self.latencies.len() as f64
     }
@@ -47,10 +68,7 @@ impl Report {
 
     /// Adds a measurement.
     pub(crate) fn add(&mut self, _: &Scene, connections: usize, way: &Way, loaded: Loaded) {
-        let row = self.rows.entry((connections, way.name)).or_default();
-        row.latencies.extend(loaded.latencies);
-        row.time += loaded.time;
-        row.cpu += loaded.cpu;
+        self.rows.entry((connections, way.name)).or_default().add(loaded);
     }
 
     /// Prints the scene that ends, and begins the next.

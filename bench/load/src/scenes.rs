@@ -20,7 +20,11 @@ pub(crate) struct Scene {
     pub(crate) bytes: usize,
 }
 
-/// All of them.
+/// A call that changes something: each with arguments, and so with a key, of its own; each connection is a session.
+pub(crate) const DURABLE: Scene =
+    Scene { name: "call, changes something", tools: 100, tool: Some("tool_0003"), bytes: 100 };
+
+/// All others.
 pub(crate) const SCENES: [Scene; 5] = [
     Scene { name: "call, small result", tools: 100, tool: Some("tool_0000"), bytes: 100 },
     Scene { name: "call, 64 KiB result", tools: 100, tool: Some("tool_0001"), bytes: 64 << 10 },
@@ -40,16 +44,24 @@ impl Scene {
         format!("/mcp/s{}", self.tools)
     }
 
-    /// The body after the id.
-    pub(crate) fn rest(&self) -> String {
-        let meta = json!({
+    /// Does it change something?
+    pub(crate) fn changes(&self) -> bool {
+        self.tool == DURABLE.tool
+    }
+
+    /// The body after the id, of call `unique` of a session.
+    pub(crate) fn rest(&self, session: u64, unique: u64) -> String {
+        let mut meta = json!({
             "io.modelcontextprotocol/protocolVersion": REVISION,
             "io.modelcontextprotocol/clientCapabilities": {},
         });
+        if self.changes() {
+            meta["dev.toolgate/session"] = json!(format!("session {session}"));
+        }
         let params = match self.tool {
             Some(tool) => json!({
                 "name": tool,
-                "arguments": { "tenant_id": "t_001", "customer_id": "c_1042", "amount_cents": 125_000, "currency": "CNY" },
+                "arguments": { "tenant_id": "t_001", "customer_id": format!("c_{}", 1042 + unique), "amount_cents": 125_000, "currency": "CNY" },
                 "_meta": meta,
             }),
             None => json!({ "_meta": meta }),
@@ -93,11 +105,12 @@ pub(crate) fn policy() -> String {
             .to_owned();
     for tools in [100, 1000] {
         for number in 0..tools {
+            let action = if number == 3 { "write" } else { "read" };
             let _ = write!(
                 policy,
-                "  s{tools}__tool_{number:04}:\n    purpose: Look something up.\n    actions: [read]\n    secrets: []\n"
+                "  s{tools}__tool_{number:04}:\n    purpose: A test.\n    actions: [{action}]\n    secrets: []\n"
             );
-            if number < 3 {
+            if number < 4 {
                 policy += "    permission: { roles: [reader], tenant: /tenant_id }\n    \
                            arguments:\n      properties:\n        amount_cents: { maximum: 5000000 }\n        \
                            customer_id: { maxLength: 64 }\n    \

@@ -53,7 +53,7 @@ impl Results {
             "server/discover" => Some(&self.discover),
             "tools/list" => Some(&self.lists[usize::from(request.uri().path() == "/mcp/s1000")]),
             "tools/call" => match header("mcp-name") {
-                "tool_0000" => Some(&self.calls[0]),
+                "tool_0000" | "tool_0003" => Some(&self.calls[0]),
                 "tool_0001" => Some(&self.calls[1]),
                 "tool_0002" => Some(&self.calls[2]),
                 _ => None,
