@@ -4,7 +4,6 @@
 //! `cargo bench --bench history -- [--calls N] [--data DIRECTORY]`, or `bench/history`; N is a million unless told.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on says so")]
-#![expect(clippy::disallowed_methods, reason = "a measurement is no part of toolgate's process")]
 
 #[path = "effect.rs"]
 mod effect;
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 use toolgate::model::clock::Clock;
 use toolgate::store::embedded::Embedded;
 use toolgate::store::journal::{Journal, Options};
@@ -80,7 +79,7 @@ fn make(directory: &Path, calls: u64) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let journal = Journal::open(directory, Options::default()).unwrap();
     let store = Arc::new(Embedded::open(directory, journal, Clock).unwrap());
-    let (made, began) = (Arc::new(AtomicU64::new(0)), Instant::now());
+    let (made, began) = (Arc::new(AtomicU64::new(0)), Clock.steady());
     println!("{:>9} calls: {:>6} KiB resident", 0, resident());
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
@@ -90,7 +89,7 @@ fn make(directory: &Path, calls: u64) {
                     effect::call(&*store, caller, call).await;
                     let made = made.fetch_add(1, Ordering::Relaxed) + 1;
                     if made.is_multiple_of((calls / 10).max(1)) {
-                        let rate = f64::from(u32::try_from(made).unwrap()) / began.elapsed().as_secs_f64();
+                        let rate = f64::from(u32::try_from(made).unwrap()) / since(began).as_secs_f64();
                         println!("{made:>9} calls: {:>6} KiB resident, {rate:.0} calls/s", resident());
                     }
                 }
@@ -105,17 +104,22 @@ fn make(directory: &Path, calls: u64) {
 
 /// Opens the store, says how long that took, and waits to be killed.
 fn reopen(directory: &Path) {
-    let began = Instant::now();
+    let began = Clock.steady();
     let journal = Journal::open(directory, Options::default()).unwrap();
-    let opened = began.elapsed();
+    let opened = since(began);
     let _store = Embedded::open(directory, journal, Clock).unwrap();
     println!(
         "{:.2} s, {:.2} s of it the journal; {} KiB resident",
-        began.elapsed().as_secs_f64(),
+        since(began).as_secs_f64(),
         opened.as_secs_f64(),
         resident()
     );
     stay();
+}
+
+/// Time since `began`, on the steady clock.
+fn since(began: Duration) -> Duration {
+    Clock.steady().saturating_sub(began)
 }
 
 fn stay() -> ! {

@@ -46,6 +46,7 @@ async fn place(way: &Way, order: &Value, (id, key): (usize, Option<&str>)) -> Op
     let mut message = modern("tools/call", json!({ "name": ORDER, "arguments": order }));
     message["id"] = json!(id);
     message["params"]["_meta"]["dev.toolgate/session"] = json!("shopping");
+    message["params"]["_meta"]["traceparent"] = json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
     if let Some(key) = key {
         message["params"]["_meta"]["dev.toolgate/idempotencyKey"] = json!(key);
     }
@@ -127,4 +128,28 @@ async fn an_intended_repeat_runs_and_is_on_record() {
     assert_ne!(sent[0]["action_id"], sent[1]["action_id"]);
     let again = entries.iter().filter(|entry| entry["replayed"] == true).count();
     assert_eq!(again, 3, "{entries:?}");
+}
+
+/// 004-03, 004-04, 004-47, 004-48: what an alert looks at. What was suppressed counts as that; what ran a second time in one
+/// trace with the same tool and arguments, here because somebody wanted it, is seen at once.
+#[tokio::test]
+async fn what_an_alert_looks_at_is_counted() {
+    let (server, gate) = shop().await;
+    let (way, order) = (Way { agent: gate.agent(), network: gate.agents }, order(1));
+    let counted = async || {
+        let text = gate.operators("/metrics").await;
+        ["duplicates_suppressed", "replays", "side_effects", "duplicates_executed"].map(|name| {
+            let series = format!("toolgate_{name}_total ");
+            let value = text.lines().find_map(|line| line.strip_prefix(&series));
+            value.unwrap_or_else(|| panic!("{series}: {text}")).parse::<u64>().unwrap()
+        })
+    };
+    assert_eq!(counted().await, [0; 4]);
+    for (key, expected) in
+        [(None, [0, 0, 1, 0]), (None, [1, 1, 1, 0]), (None, [2, 2, 1, 0]), (Some("once more"), [2, 2, 2, 1])]
+    {
+        place(&way, &order, (1, key)).await.unwrap();
+        assert_eq!(counted().await, expected, "{key:?}");
+    }
+    assert_eq!(server.executions().len(), 2);
 }
