@@ -213,6 +213,9 @@ impl Store for Embedded {
             return Err(unwritable(self.shared.journal.health().state));
         }
         self.shared.pace.keep_up(BEHIND).await;
+        if matches!(command, Command::Begin(_)) && self.shared.pace.is_broken() {
+            return Err(Error::Broken("the index is given up; restart toolgate, which makes it anew".to_owned()));
+        }
         match self.shared.decide(&command, entry)? {
             Ok((event, ticket)) => {
                 reached(&event, "intent-before-fsync", "outcome-before-fsync");

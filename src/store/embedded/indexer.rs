@@ -63,6 +63,11 @@ impl Pace {
         }
     }
 
+    /// Whether the indexer has given up.
+    pub(super) fn is_broken(&self) -> bool {
+        self.state.lock().broken
+    }
+
     fn is_near(&self, most: usize) -> bool {
         let state = self.state.lock();
         state.behind <= most || state.broken
@@ -102,12 +107,15 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs until [`Pace::stop`], or until the index breaks; then the store goes on from memory, and refuses when that is full.
+/// Runs until [`Pace::stop`], or until the index breaks; then what has begun is settled from memory, and nothing is begun.
 pub(super) fn run(shared: &Shared) {
     let mut checkpointed = shared.time.now();
     let mut tidied = checkpointed;
     loop {
         let last = shared.pace.wait();
+        if shared.pace.is_broken() {
+            return;
+        }
         let result = shared.catch_up().and_then(|()| {
             let now = shared.time.now();
             if last || (now >= checkpointed + CHECKPOINT && !shared.has_no_room()) {
@@ -122,8 +130,7 @@ pub(super) fn run(shared: &Shared) {
             Ok(())
         });
         if let Err(error) = result {
-            tracing::error!(%error, "the index is given up; toolgate ends, and makes it anew when it is started again");
-            shared.pace.state.lock().broken = true;
+            shared.give_up(&error);
             return;
         }
         if last {
@@ -134,6 +141,14 @@ pub(super) fn run(shared: &Shared) {
 }
 
 impl Shared {
+    /// Stops indexing for good.
+    pub(super) fn give_up(&self, error: &Error) {
+        tracing::error!(%error, "the index is given up: no side effect is begun until toolgate is started again, which makes it anew");
+        self.closing.distrust();
+        self.pace.state.lock().broken = true;
+        self.pace.caught_up.notify_waiters();
+    }
+
     /// Brings everything decided so far into the index.
     pub(super) fn catch_up(&self) -> Result<(), Error> {
         let (changes, applied) = self.changes();

@@ -87,6 +87,13 @@ impl Closing {
         self.ended_well.store(true, Ordering::Relaxed);
     }
 
+    /// The next start makes the index anew.
+    pub(super) fn distrust(&self) {
+        if let Err(error) = write_mark(&self.data, OPENING, NO_BOOT, self.anchor) {
+            tracing::error!(%error, "the index cannot be marked; remove its directory before toolgate is started again");
+        }
+    }
+
     /// Notes durably how the index stands.
     fn mark(&self, how: &str) -> io::Result<()> {
         write_mark(&self.data, how, &self.boot, self.anchor)
