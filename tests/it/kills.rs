@@ -27,8 +27,8 @@ async fn killed_at(point: &'static str, carrier: Carrier) {
     let seed = std::env::var("TOOLGATE_KILLS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(any_seed);
     let kills = std::env::var("TOOLGATE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
     let dice = Dice::new(seed);
-    // A segment is soon full, so that the next one is begun under load.
-    let environment: &[(&str, &str)] = if point == "rotate" { &[("TOOLGATE_SEGMENT_BYTES", "4096")] } else { &[] };
+    // A segment is soon full, so that the next one is begun under load, but not before a call was answered.
+    let environment: &[(&str, &str)] = if point == "rotate" { &[("TOOLGATE_SEGMENT_BYTES", "16384")] } else { &[] };
     let settings = Settings { environment, carrier, ..Settings::of(PROGRAM) };
     let mut stand = Stand::new(programs(), settings).await.unwrap();
     stand.start(None).await.unwrap();
