@@ -49,8 +49,9 @@ impl Door {
         };
         let heads = self.heads(headers);
         let links = Arc::new(self.links.alone());
-        let mut inlet = self.start(Arrived { caller, scope, revision, message, links, session: None, heads });
-        match inlet.recv().await {
+        let begun = self.begin(Arrived { caller, scope, revision, message, links, session: None, heads });
+        let (first, inlet) = begun.first().await;
+        match first {
             Some(Outgoing::Last(answer)) => {
                 let code = StatusCode::from_u16(status(&answer)).unwrap_or(StatusCode::OK);
                 json(code, &answer)
