@@ -2,6 +2,10 @@
 //!
 //! Redirects are not followed, nothing is decompressed, no proxy is read from the environment (SECURITY §3B B12–B14).
 
+mod lane;
+
+pub use lane::Arriving;
+
 use super::Inbound;
 use crate::failpoint;
 use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION, encode, name_of};
@@ -11,14 +15,16 @@ use crate::mcp::revision::{Era, Revision};
 use crate::mcp::sse::{Block, Framer};
 use crate::model::reply::Fault;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use lane::Lane;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,9 +46,15 @@ const LONGEST_RETRY_MS: u64 = 30_000;
 const RESUMPTIONS: u32 = 20;
 
 /// The connections to all tool servers.
-pub type Connections = Client<HttpsConnector<HttpConnector>, Payload>;
+#[derive(Clone)]
+pub struct Connections {
+    tls: Client<HttpsConnector<HttpConnector>, Payload>,
+    plain: HttpConnector,
+    /// By address; all of them are in the configuration.
+    lanes: Arc<Mutex<HashMap<Uri, Arc<Lane>>>>,
+}
 
-/// Opens the pool that all endpoints share.
+/// Makes the connections that all endpoints share.
 pub fn connections() -> Result<Connections, Fault> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
@@ -52,16 +64,29 @@ pub fn connections() -> Result<Connections, Fault> {
     let tls = hyper_rustls::HttpsConnectorBuilder::new()
         .with_provider_and_platform_verifier(provider)
         .map_err(|error| Fault::unsent(format!("TLS cannot be set up: {error}")))?;
-    let connector = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector);
+    let tls = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector.clone());
     let mut client = Client::builder(TokioExecutor::new());
     client.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(Duration::from_mins(1));
-    Ok(client.build(connector))
+    Ok(Connections { tls: client.build(tls), plain: connector, lanes: Arc::default() })
+}
+
+impl Connections {
+    /// The lane to where `uri` is; none with TLS, where what it costs is not the connection.
+    fn lane(&self, uri: &Uri) -> Option<Arc<Lane>> {
+        let plain = uri.scheme() == Some(&http::uri::Scheme::HTTP);
+        let address = Uri::builder().scheme("http").authority(uri.authority().filter(|_| plain)?.clone());
+        let address = address.path_and_query("/").build().ok()?;
+        let mut lanes = self.lanes.lock();
+        let lane = lanes.entry(address.clone()).or_insert_with(|| Lane::new(self.plain.clone(), address));
+        Some(lane.clone())
+    }
 }
 
 /// Where a server is, and what it is told with every request.
 #[derive(Clone)]
 pub struct Endpoint {
     connections: Connections,
+    lane: Option<Arc<Lane>>,
     uri: Uri,
     headers: HeaderMap,
 }
@@ -85,8 +110,12 @@ pub struct Wire {
 
 impl Endpoint {
     /// An endpoint at `uri` with configured headers.
-    pub fn new(connections: Connections, uri: Uri, headers: HeaderMap) -> Self {
-        Self { connections, uri, headers }
+    pub fn new(connections: Connections, uri: Uri, mut headers: HeaderMap) -> Self {
+        let lane = connections.lane(&uri);
+        if let Some(host) = lane.as_ref().and_then(|_| host_of(&uri)) {
+            headers.entry(HOST).or_insert(host);
+        }
+        Self { connections, lane, uri, headers }
     }
 
     fn request(&self, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Payload>, Fault> {
@@ -113,7 +142,7 @@ impl Endpoint {
     }
 
     /// Sends one message.
-    pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Incoming>, Fault> {
+    pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Arriving>, Fault> {
         let mut request = self.request(Method::POST, wire, message.encode())?;
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
@@ -129,7 +158,7 @@ impl Endpoint {
     }
 
     /// Opens an event stream, from the start or after an event.
-    pub async fn get(&self, wire: &Wire, after: Option<&str>) -> Result<Response<Incoming>, Fault> {
+    pub async fn get(&self, wire: &Wire, after: Option<&str>) -> Result<Response<Arriving>, Fault> {
         let mut request = self.request(Method::GET, wire, Bytes::new())?;
         request.headers_mut().insert(ACCEPT, EVENTS);
         if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
@@ -144,19 +173,39 @@ impl Endpoint {
         self.send(request).await.map(|_| ())
     }
 
-    async fn send(&self, request: Request<Payload>) -> Result<Response<Incoming>, Fault> {
-        self.connections.request(request).await.map_err(|error| {
-            let mut source: &dyn std::error::Error = &error;
-            while let Some(next) = source.source() {
-                source = next;
-            }
+    async fn send(&self, mut request: Request<Payload>) -> Result<Response<Arriving>, Fault> {
+        if let Some(lane) = &self.lane {
+            let path = self.uri.path_and_query().cloned();
+            *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
+            return lane.send(request).await;
+        }
+        let sent = Box::pin(self.connections.tls.request(request)).await;
+        sent.map(|response| response.map(Arriving::elsewhere)).map_err(|error| {
             if error.is_connect() {
-                Fault::unsent(format!("no connection to the tool server: {source}"))
+                Fault::unsent(of_error("no connection to the tool server", &error))
             } else {
-                Fault::after_sending(format!("the connection to the tool server broke: {source}"))
+                Fault::after_sending(of_error("the connection to the tool server broke", &error))
             }
         })
     }
+}
+
+/// The Host header for an address without TLS.
+fn host_of(uri: &Uri) -> Option<HeaderValue> {
+    let host = uri.host()?;
+    match uri.port_u16().filter(|port| *port != 80) {
+        Some(port) => HeaderValue::from_str(&format!("{host}:{port}")).ok(),
+        None => HeaderValue::from_str(host).ok(),
+    }
+}
+
+/// What broke, and what was at the bottom of it.
+fn of_error(what: &str, error: &dyn std::error::Error) -> String {
+    let mut source = error;
+    while let Some(next) = source.source() {
+        source = next;
+    }
+    format!("{what}: {source}")
 }
 
 /// One request on HTTP, until its answer.
@@ -175,8 +224,8 @@ pub struct HttpExchange {
 enum Source {
     /// Nothing of it has left.
     Ready(Message),
-    Json(Incoming),
-    Events(Incoming, Framer),
+    Json(Arriving),
+    Events(Arriving, Framer),
     Interrupted,
     Done,
 }
@@ -190,7 +239,7 @@ impl HttpExchange {
     }
 
     /// The exchange that `response` begins, for `message`.
-    pub fn of(response: Response<Incoming>, endpoint: &Endpoint, message: Message) -> Result<Self, Fault> {
+    pub fn of(response: Response<Arriving>, endpoint: &Endpoint, message: Message) -> Result<Self, Fault> {
         let source = Source::of(response)?;
         Ok(Self { source, ..Self::ready(endpoint, Wire::default(), message) })
     }
@@ -229,7 +278,7 @@ impl HttpExchange {
         }
     }
 
-    async fn whole(&mut self, body: Incoming) -> Result<Inbound, Fault> {
+    async fn whole(&mut self, body: Arriving) -> Result<Inbound, Fault> {
         failpoint::reached("mid-response");
         let body = Limited::new(body, FROM_SERVER.bytes).collect().await;
         let body =
@@ -249,7 +298,7 @@ impl HttpExchange {
     }
 
     /// One step on the event stream. None: nothing to hand on yet, look again.
-    async fn event(&mut self, mut body: Incoming, mut framer: Framer) -> Result<Option<Inbound>, Fault> {
+    async fn event(&mut self, mut body: Arriving, mut framer: Framer) -> Result<Option<Inbound>, Fault> {
         match framer.next_block() {
             Some(Block::Comment(comment)) => {
                 self.source = Source::Events(body, framer);
@@ -312,7 +361,7 @@ impl HttpExchange {
 }
 
 impl Source {
-    fn of(response: Response<Incoming>) -> Result<Self, Fault> {
+    fn of(response: Response<Arriving>) -> Result<Self, Fault> {
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
