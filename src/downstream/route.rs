@@ -103,7 +103,7 @@ impl Door {
             Ok(waiting) => waiting,
             Err(cannot) => {
                 let refused = Message::error(Some(id), INVALID_REQUEST, &cannot.to_string(), None);
-                drop(outlet.try_send(Outgoing::Last(refused)));
+                drop(outlet.try_send(Outgoing::Last(Box::new(refused))));
                 return Begun { inlet, work: None };
             }
         };
@@ -114,12 +114,12 @@ impl Door {
                     Some(Errand::new("call", self.running.track_future(gate.call_tool(call).instrument(span))))
                 }
                 Err(answer) => {
-                    drop(outlet.try_send(Outgoing::Last(answer)));
+                    drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
                     None
                 }
             },
             Treatment::List if self.passes("tools/list") => {
-                drop(outlet.try_send(Outgoing::Last(self.list(&arrived))));
+                drop(outlet.try_send(Outgoing::Last(Box::new(self.list(&arrived)))));
                 None
             }
             Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
