@@ -104,7 +104,7 @@ impl Door {
             Ok(message) => message,
             Err(reason) => return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason.to_string()),
         };
-        self.classified(scope, caller, &head.headers, message).await
+        self.classified(scope, caller, head.headers, message).await
     }
 
     /// The era is read from the body; a header can only contradict it (PROTOCOL §4.2).
@@ -112,13 +112,16 @@ impl Door {
         self: &Arc<Self>,
         scope: Scope,
         caller: Arc<Caller>,
-        headers: &HeaderMap,
+        headers: HeaderMap,
         message: Message,
     ) -> Answer {
+        if message.kind == Kind::Request && is_modern(&message) {
+            return self.modern(caller, scope, headers, message).await;
+        }
+        let headers = &headers;
         let named = checks::header(headers, PROTOCOL_VERSION);
         let says_modern = named.and_then(Revision::parse).is_some_and(|revision| revision.era() == Era::Modern);
         match message.kind {
-            Kind::Request if is_modern(&message) => self.modern(caller, scope, headers, message).await,
             Kind::Request if message.method == "initialize" => self.legacy(caller, scope, headers, message).await,
             Kind::Request if says_modern || message.method == "server/discover" => {
                 let words = "a request of 2026-07-28 needs `params._meta` with its protocol version and capabilities";

@@ -33,13 +33,13 @@ impl Door {
         self: &Arc<Self>,
         caller: Arc<Caller>,
         scope: Scope,
-        headers: &HeaderMap,
+        mut headers: HeaderMap,
         message: Message,
     ) -> Answer {
         let id = message.id.clone();
         let checked = self
-            .envelope(&scope, &message, Some(headers))
-            .and_then(|revision| self.params_agree(&caller, &scope, headers, &message).map(|()| revision));
+            .envelope(&scope, &message, Some(&headers))
+            .and_then(|revision| self.params_agree(&caller, &scope, &headers, &message).map(|()| revision));
         let revision = match checked {
             Ok(revision) => revision,
             Err(refused) => {
@@ -47,14 +47,19 @@ impl Door {
                 return json(StatusCode::BAD_REQUEST, &refused);
             }
         };
-        let heads = self.heads(headers);
+        let heads = self.heads(&headers);
+        // They hold the connection's read buffer, and the emptied map becomes the answer's: both are then used again.
+        headers.clear();
         let links = Arc::new(self.links.alone());
         let begun = self.begin(Arrived { caller, scope, revision, message, links, session: None, heads });
         let (first, inlet) = begun.first().await;
         match first {
             Some(Outgoing::Last(answer)) => {
                 let code = StatusCode::from_u16(status(&answer)).unwrap_or(StatusCode::OK);
-                json(code, &answer)
+                let mut answer = json(code, &answer);
+                headers.extend(std::mem::take(answer.headers_mut()));
+                *answer.headers_mut() = headers;
+                answer
             }
             Some(first) => modern_events(first, inlet),
             None => super::body::empty(StatusCode::NO_CONTENT),

@@ -86,7 +86,9 @@ impl Text {
 
     /// A JSON string.
     pub fn string(value: &str) -> Self {
-        Self::of(&Value::String(value.to_owned()))
+        let mut out = Vec::with_capacity(value.len() + 2);
+        push_string(&mut out, value);
+        Self(Bytes::from(out))
     }
 
     /// The text.

@@ -14,10 +14,11 @@ use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
 use crate::mcp::sse::{Block, Framer};
 use crate::model::reply::Fault;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
+use hyper::body::Body as _;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -35,6 +36,7 @@ use payload::payload;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const NOT_YET: HeaderValue = HeaderValue::from_static("");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// A lossy network needs several tries for one connection (SECURITY §4).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,6 +44,10 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How long a broken-off event stream is waited for, unless the server says (PROTOCOL §3.1).
 const DEFAULT_RETRY_MS: u64 = 500;
 const LONGEST_RETRY_MS: u64 = 30_000;
+/// Longest part of an answer that is copied for being short, in bytes.
+const SHORT: usize = 4 << 10;
+/// Room that is made for the rest of an answer before it is there, in bytes: a server's word for its length is only a word.
+const AT_ONCE: usize = 1 << 20;
 /// How often one exchange is taken up again.
 const RESUMPTIONS: u32 = 20;
 
@@ -88,7 +94,10 @@ pub struct Endpoint {
     connections: Connections,
     lane: Option<Arc<Lane>>,
     uri: Uri,
+    /// Of every request.
     headers: HeaderMap,
+    /// Of a modern request, with places for what differs: a map that does not grow costs less.
+    modern: HeaderMap,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -115,15 +124,27 @@ impl Endpoint {
         if let Some(host) = lane.as_ref().and_then(|_| host_of(&uri)) {
             headers.entry(HOST).or_insert(host);
         }
-        Self { connections, lane, uri, headers }
+        let mut modern = headers.clone();
+        modern.insert(CONTENT_TYPE, JSON);
+        modern.insert(ACCEPT, BOTH);
+        for name in [PROTOCOL_VERSION, METHOD, NAME] {
+            modern.insert(name, NOT_YET);
+        }
+        Self { connections, lane, uri, headers, modern }
     }
 
-    fn request(&self, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Payload>, Fault> {
+    fn request(
+        &self,
+        headers: HeaderMap,
+        method: Method,
+        wire: &Wire,
+        body: Bytes,
+    ) -> Result<Request<Payload>, Fault> {
         let mut request = Request::new(payload(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = headers;
         let headers = request.headers_mut();
-        *headers = self.headers.clone();
         if let Some(revision) = wire.revision {
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
         }
@@ -143,23 +164,27 @@ impl Endpoint {
 
     /// Sends one message.
     pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Arriving>, Fault> {
-        let mut request = self.request(Method::POST, wire, message.encode())?;
-        let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, JSON);
-        headers.insert(ACCEPT, BOTH);
-        if message.kind == Kind::Request && wire.revision.is_some_and(|revision| revision.era() == Era::Modern) {
-            let unfit = |_| Fault::unsent("the method cannot travel as a header");
-            headers.insert(METHOD, HeaderValue::from_str(&message.method).map_err(unfit)?);
-            if let Some(name) = name_of(message) {
-                headers.insert(NAME, HeaderValue::from_str(&encode(&name)).map_err(unfit)?);
-            }
+        let modern = wire.revision.filter(|revision| message.kind == Kind::Request && revision.era() == Era::Modern);
+        let Some(revision) = modern else {
+            let mut request = self.request(self.headers.clone(), Method::POST, wire, message.encode())?;
+            request.headers_mut().insert(CONTENT_TYPE, JSON);
+            request.headers_mut().insert(ACCEPT, BOTH);
+            return self.send(request).await;
+        };
+        let mut headers = self.modern.clone();
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        let unfit = |_| Fault::unsent("the method cannot travel as a header");
+        headers.insert(METHOD, HeaderValue::from_str(&message.method).map_err(unfit)?);
+        match name_of(message) {
+            Some(name) => drop(headers.insert(NAME, HeaderValue::from_str(&encode(&name)).map_err(unfit)?)),
+            None => drop(headers.remove(NAME)),
         }
-        self.send(request).await
+        self.send(self.request(headers, Method::POST, wire, message.encode())?).await
     }
 
     /// Opens an event stream, from the start or after an event.
     pub async fn get(&self, wire: &Wire, after: Option<&str>) -> Result<Response<Arriving>, Fault> {
-        let mut request = self.request(Method::GET, wire, Bytes::new())?;
+        let mut request = self.request(self.headers.clone(), Method::GET, wire, Bytes::new())?;
         request.headers_mut().insert(ACCEPT, EVENTS);
         if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
             request.headers_mut().insert(LAST_EVENT_ID, after);
@@ -169,7 +194,7 @@ impl Endpoint {
 
     /// Ends a legacy session.
     pub async fn delete(&self, wire: &Wire) -> Result<(), Fault> {
-        let request = self.request(Method::DELETE, wire, Bytes::new())?;
+        let request = self.request(self.headers.clone(), Method::DELETE, wire, Bytes::new())?;
         self.send(request).await.map(|_| ())
     }
 
@@ -280,11 +305,10 @@ impl HttpExchange {
 
     async fn whole(&mut self, body: Arriving) -> Result<Inbound, Fault> {
         failpoint::reached("mid-response");
-        let body = Limited::new(body, FROM_SERVER.bytes).collect().await;
-        let body =
-            body.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
-        let message = read(body.to_bytes())?;
-        self.own(message)
+        let bytes = gather(Limited::new(body, FROM_SERVER.bytes)).await;
+        let bytes =
+            bytes.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
+        self.own(read(bytes)?)
     }
 
     fn own(&self, message: Message) -> Result<Inbound, Fault> {
@@ -378,6 +402,25 @@ impl Source {
             (status, _) => Err(of_status(status)),
         }
     }
+}
+
+/// A whole body. What is short is copied, so that the connection can read its next answer into the same buffer.
+async fn gather(mut body: Limited<Arriving>) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+    let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(part) = frame?.into_data() else { continue };
+        if first.is_empty() && rest.is_empty() && part.len() > SHORT {
+            first = part;
+            continue;
+        }
+        if rest.is_empty() {
+            let more = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(AT_ONCE);
+            rest.reserve(first.len() + part.len() + more);
+            rest.extend_from_slice(&std::mem::take(&mut first));
+        }
+        rest.extend_from_slice(&part);
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
 /// What a status without a JSON-RPC answer proves (SEMANTICS §4).
