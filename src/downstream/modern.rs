@@ -1,7 +1,7 @@
 //! 2026-07-28: every request stands alone. Envelope, header agreement, revision, then the request (PROTOCOL §1, §4.2).
 
 use super::Door;
-use super::body::{Answer, json, modern_events};
+use super::body::{Answer, json, json_on, modern_events};
 use super::route::Arrived;
 use crate::mcp::answer::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, status,
@@ -56,10 +56,7 @@ impl Door {
         match first {
             Some(Outgoing::Last(answer)) => {
                 let code = StatusCode::from_u16(status(&answer)).unwrap_or(StatusCode::OK);
-                let mut answer = json(code, &answer);
-                headers.extend(std::mem::take(answer.headers_mut()));
-                *answer.headers_mut() = headers;
-                answer
+                json_on(headers, code, &answer)
             }
             Some(first) => modern_events(first, inlet),
             None => super::body::empty(StatusCode::NO_CONTENT),

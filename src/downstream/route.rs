@@ -158,16 +158,17 @@ impl Door {
                 "a tools/call has the members jsonrpc, id, method and params, and no others",
             );
         }
-        let Some(params) = message.body.as_ref().and_then(Text::object) else {
+        let Some(params) = message.body.as_ref().filter(|params| params.is_object()) else {
             return refuse(INVALID_PARAMS, "a tools/call needs `params`");
         };
-        if params.iter().any(|(key, _)| !CALL_FIELDS.contains(&key)) {
+        if params.members().into_iter().flatten().any(|(key, _)| !CALL_FIELDS.contains(&&*key)) {
             return refuse(
                 INVALID_PARAMS,
                 &format!("`params` of a tools/call has only the members {}", CALL_FIELDS.join(", ")),
             );
         }
-        let Some(name) = params.get("name").and_then(Text::as_str) else {
+        let name = params.get("name");
+        let Some(name) = name.as_ref().and_then(Text::as_str) else {
             return refuse(INVALID_PARAMS, "`params.name` must be a string");
         };
         let arguments = match params.get("arguments") {

@@ -62,7 +62,7 @@ pub const SEPARATOR: &str = "__";
 impl ToolName {
     /// The name policies use for `tool` of `server`.
     pub fn of(server: &ServerName, tool: &str) -> Self {
-        Self(format!("{server}{SEPARATOR}{tool}").into())
+        Self([server.as_str(), SEPARATOR, tool].concat().into())
     }
 }
 

@@ -90,7 +90,9 @@ impl Connections {
 
 /// Where a server is, and what it is told with every request.
 #[derive(Clone)]
-pub struct Endpoint {
+pub struct Endpoint(Arc<Place>);
+
+struct Place {
     connections: Connections,
     lane: Option<Arc<Lane>>,
     uri: Uri,
@@ -102,7 +104,7 @@ pub struct Endpoint {
 
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Endpoint({:?})", self.uri.host())
+        write!(f, "Endpoint({:?})", self.0.uri.host())
     }
 }
 
@@ -124,25 +126,20 @@ impl Endpoint {
         if let Some(host) = lane.as_ref().and_then(|_| host_of(&uri)) {
             headers.entry(HOST).or_insert(host);
         }
-        let mut modern = headers.clone();
+        let mut modern = HeaderMap::with_capacity(headers.len() + 8);
+        modern.extend(headers.clone());
         modern.insert(CONTENT_TYPE, JSON);
         modern.insert(ACCEPT, BOTH);
         for name in [PROTOCOL_VERSION, METHOD, NAME] {
             modern.insert(name, NOT_YET);
         }
-        Self { connections, lane, uri, headers, modern }
+        Self(Arc::new(Place { connections, lane, uri, headers, modern }))
     }
 
-    fn request(
-        &self,
-        headers: HeaderMap,
-        method: Method,
-        wire: &Wire,
-        body: Bytes,
-    ) -> Result<Request<Payload>, Fault> {
+    fn request(&self, headers: HeaderMap, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Payload>, Fault> {
         let mut request = Request::new(payload(body));
         *request.method_mut() = method;
-        *request.uri_mut() = self.uri.clone();
+        *request.uri_mut() = self.0.uri.clone();
         *request.headers_mut() = headers;
         let headers = request.headers_mut();
         if let Some(revision) = wire.revision {
@@ -166,12 +163,12 @@ impl Endpoint {
     pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Arriving>, Fault> {
         let modern = wire.revision.filter(|revision| message.kind == Kind::Request && revision.era() == Era::Modern);
         let Some(revision) = modern else {
-            let mut request = self.request(self.headers.clone(), Method::POST, wire, message.encode())?;
+            let mut request = self.request(self.0.headers.clone(), Method::POST, wire, message.encode())?;
             request.headers_mut().insert(CONTENT_TYPE, JSON);
             request.headers_mut().insert(ACCEPT, BOTH);
             return self.send(request).await;
         };
-        let mut headers = self.modern.clone();
+        let mut headers = self.0.modern.clone();
         headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
         let unfit = |_| Fault::unsent("the method cannot travel as a header");
         headers.insert(METHOD, HeaderValue::from_str(&message.method).map_err(unfit)?);
@@ -184,7 +181,7 @@ impl Endpoint {
 
     /// Opens an event stream, from the start or after an event.
     pub async fn get(&self, wire: &Wire, after: Option<&str>) -> Result<Response<Arriving>, Fault> {
-        let mut request = self.request(self.headers.clone(), Method::GET, wire, Bytes::new())?;
+        let mut request = self.request(self.0.headers.clone(), Method::GET, wire, Bytes::new())?;
         request.headers_mut().insert(ACCEPT, EVENTS);
         if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
             request.headers_mut().insert(LAST_EVENT_ID, after);
@@ -194,17 +191,17 @@ impl Endpoint {
 
     /// Ends a legacy session.
     pub async fn delete(&self, wire: &Wire) -> Result<(), Fault> {
-        let request = self.request(self.headers.clone(), Method::DELETE, wire, Bytes::new())?;
+        let request = self.request(self.0.headers.clone(), Method::DELETE, wire, Bytes::new())?;
         self.send(request).await.map(|_| ())
     }
 
     async fn send(&self, mut request: Request<Payload>) -> Result<Response<Arriving>, Fault> {
-        if let Some(lane) = &self.lane {
-            let path = self.uri.path_and_query().cloned();
+        if let Some(lane) = &self.0.lane {
+            let path = self.0.uri.path_and_query().cloned();
             *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
             return lane.send(request).await;
         }
-        let sent = Box::pin(self.connections.tls.request(request)).await;
+        let sent = Box::pin(self.0.connections.tls.request(request)).await;
         sent.map(|response| response.map(Arriving::elsewhere)).map_err(|error| {
             if error.is_connect() {
                 Fault::unsent(of_error("no connection to the tool server", &error))

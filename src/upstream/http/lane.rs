@@ -58,10 +58,7 @@ impl Lane {
     }
 
     /// Sends a request once: on another connection only when the first has proven that it took nothing of it.
-    pub(super) async fn send(
-        self: &Arc<Self>,
-        mut request: Request<Payload>,
-    ) -> Result<Response<Arriving>, Fault> {
+    pub(super) async fn send(self: &Arc<Self>, mut request: Request<Payload>) -> Result<Response<Arriving>, Fault> {
         while let Some(mut line) = self.kept() {
             match line.send(request).await {
                 Ok(response) => return Ok(self.arriving(response, line)),
@@ -148,8 +145,7 @@ impl Line {
         let mut answer = std::pin::pin!(self.requests.try_send_request(request));
         let answered = std::future::poll_fn(|task| {
             // All that the answer waits for happens in here.
-            let ended =
-                self.connection.as_mut().is_some_and(|connection| Pin::new(connection).poll(task).is_ready());
+            let ended = self.connection.as_mut().is_some_and(|connection| Pin::new(connection).poll(task).is_ready());
             if ended {
                 self.connection = None;
             }
