@@ -1,6 +1,9 @@
 //! Plain HTTP connections to one address, kept between requests and driven by whoever waits for an answer. A connection in
 //! a task of its own would cost each request two wake-ups and two queues, often across threads.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Payload, of_error};
 use crate::model::clock::Clock;
 use crate::model::reply::Fault;
@@ -59,7 +62,7 @@ impl Lane {
 
     /// Sends a request once: on another connection only when the first has proven that it took nothing of it.
     pub(super) async fn send(self: &Arc<Self>, mut request: Request<Payload>) -> Result<Response<Arriving>, Fault> {
-        while let Some(mut line) = self.kept() {
+        while let Some(mut line) = self.kept(Clock.steady()) {
             match line.send(request).await {
                 Ok(response) => return Ok(self.arriving(response, line)),
                 Err((_, Some(untouched))) => request = untouched,
@@ -76,13 +79,18 @@ impl Lane {
     }
 
     /// The connection that was used last, so that those beyond need grow old.
-    fn kept(&self) -> Option<Line> {
+    fn kept(&self, now: Duration) -> Option<Line> {
         loop {
-            let (_, mut line) = self.unused.lock().pop()?;
-            if line.is_ready() {
+            let (since, mut line) = self.unused.lock().pop()?;
+            if now.saturating_sub(since) < IDLE && line.is_ready() {
                 return Some(line);
             }
         }
+    }
+
+    /// Drops what nobody has used for long, or what the server has closed.
+    fn forget(&self, now: Duration) {
+        self.unused.lock().retain_mut(|(since, line)| now.saturating_sub(*since) < IDLE && line.is_ready());
     }
 
     fn keep(&self, mut line: Line) {
@@ -113,13 +121,12 @@ impl std::fmt::Debug for Lane {
     }
 }
 
-/// Drops what nobody has used for long, or what the server has closed.
+/// Looks at the unused connections of `lane`, as long as there is one.
 async fn sweep(lane: Weak<Lane>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         let Some(lane) = lane.upgrade() else { return };
-        let now = Clock.steady();
-        lane.unused.lock().retain_mut(|(since, line)| now.saturating_sub(*since) < IDLE && line.is_ready());
+        lane.forget(Clock.steady());
     }
 }
 
