@@ -200,7 +200,7 @@ fn definition(name: &str) -> Value {
 
 fn tool(servers: &Servers) -> Arc<Tool> {
     let definition = Definition::read(&Text::of(&definition("create_invoice"))).unwrap();
-    let schema = Schema::compile(&definition.input_schema).unwrap();
+    let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let server = servers.all()[0].clone();
     let (name, hash) = (ToolName::of(&server.settings.name, &definition.name), hash(definition.text.as_bytes()));
     Arc::new(Tool { name, definition: Arc::new(definition), schema, hash, server })

@@ -4,7 +4,7 @@ use crate::mcp::message::Message;
 use crate::mcp::sse::Comment;
 use tokio::sync::mpsc;
 
-/// What an agent reads for one request.
+/// What an agent reads for one request. Messages are boxed: a queue makes room for dozens at once.
 #[derive(Debug)]
 pub enum Outgoing {
     /// Keeps the stream open, and may say something that is no message.
@@ -12,9 +12,9 @@ pub enum Outgoing {
     /// The stream pauses; it can be taken up again after this many milliseconds. Legacy HTTP only.
     Interrupted(u64),
     /// A notification or a server's request.
-    Message(Message),
+    Message(Box<Message>),
     /// The response; nothing follows.
-    Last(Message),
+    Last(Box<Message>),
 }
 
 /// Where it is written. A closed outlet means that the agent has gone.

@@ -106,7 +106,7 @@ impl Relay {
                 Message::error(id, crate::mcp::answer::INTERNAL, words, None)
             }
         };
-        let _ = request.outlet.send(Outgoing::Last(answer)).await;
+        let _ = request.outlet.send(Outgoing::Last(Box::new(answer))).await;
     }
 
     /// Known methods travel unless the configuration denies them; unknown ones only in observe mode (SECURITY §3C C13).

@@ -5,7 +5,7 @@ use crate::mcp::sse::{KEEP_ALIVE, encode};
 use crate::outlet::Outgoing;
 use bytes::Bytes;
 use futures_util::stream::Stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -31,8 +31,14 @@ pub(super) fn empty(status: StatusCode) -> Answer {
 
 /// One message as JSON.
 pub(super) fn json(status: StatusCode, message: &Message) -> Answer {
+    json_on(HeaderMap::new(), status, message)
+}
+
+/// One message as JSON, with `headers`.
+pub(super) fn json_on(headers: HeaderMap, status: StatusCode, message: &Message) -> Answer {
     let mut answer = Response::new(Full::new(message.encode()).boxed_unsync());
     *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
     answer.headers_mut().insert(CONTENT_TYPE, JSON);
     answer
 }

@@ -87,16 +87,15 @@ fn is_json(kind: &str) -> bool {
 
 /// Whether the agent takes all these kinds of answers.
 pub(super) fn accepts(headers: &HeaderMap, kinds: &[&str]) -> Result<(), Answer> {
-    let given: Vec<String> = headers
-        .get_all(ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|part| part.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-        .collect();
+    let given = || {
+        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let parts = values.flat_map(|value| value.split(','));
+        parts.map(|part| part.split(';').next().unwrap_or_default().trim())
+    };
     let takes = |kind: &str| {
         let family = kind.split('/').next().unwrap_or_default();
-        given.iter().any(|given| given == kind || given == "*/*" || *given == format!("{family}/*"))
+        let any = |given: &str| given.strip_suffix("/*").is_some_and(|given| given.eq_ignore_ascii_case(family));
+        given().any(|given| given.eq_ignore_ascii_case(kind) || given == "*/*" || any(given))
     };
     if kinds.iter().all(|kind| takes(kind)) {
         return Ok(());

@@ -24,11 +24,33 @@ pub(super) struct Watched<C> {
 
 /// Where in the stream of requests the next byte is.
 enum Place {
-    Head { line: Vec<u8>, length: u64, begun: bool },
+    Head { line: Line, length: u64, begun: bool },
     Body { left: u64 },
 }
 
-const START: Place = Place::Head { line: Vec::new(), length: 0, begun: false };
+const START: Place = Place::Head { line: Line { kept: [0; LINE], len: 0 }, length: 0, begun: false };
+
+/// The line that is being read, as far as it fits, and always its last byte.
+struct Line {
+    kept: [u8; LINE],
+    len: usize,
+}
+
+impl Line {
+    fn push(&mut self, part: &[u8]) {
+        let Some(last) = part.last() else { return };
+        let fits = part.len().min(LINE - self.len);
+        self.kept[self.len..self.len + fits].copy_from_slice(&part[..fits]);
+        self.len += fits;
+        if fits < part.len() {
+            self.kept[LINE - 1] = *last;
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.kept[..self.len]
+    }
+}
 
 /// A line feed without a carriage return before it, or what cannot be told from one.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +59,7 @@ struct Bare;
 impl Place {
     /// Follows `bytes`; true while a head has begun and not ended.
     fn follow(&mut self, mut bytes: &[u8]) -> Result<bool, Bare> {
-        while let Some((&byte, rest)) = bytes.split_first() {
+        while !bytes.is_empty() {
             match self {
                 Self::Body { left } => {
                     let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
@@ -48,35 +70,32 @@ impl Place {
                     }
                 }
                 Self::Head { line, length, begun } => {
-                    bytes = rest;
-                    if byte != b'\n' {
-                        // The last byte kept is always the last one seen, so that a carriage return is.
-                        if line.len() == LINE {
-                            line.pop();
-                        }
-                        line.push(byte);
-                        continue;
-                    }
+                    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+                        line.push(bytes);
+                        break;
+                    };
+                    line.push(&bytes[..end]);
+                    bytes = &bytes[end + 1..];
                     // A length that is not kept whole cannot be followed, so it is no better than a bare line feed.
-                    let cut = line.len() == LINE && line[..14].eq_ignore_ascii_case(b"content-length");
-                    if line.pop() != Some(b'\r') || cut {
-                        return Err(Bare);
-                    }
-                    *length = length_of(line).unwrap_or(*length);
-                    if line.is_empty() {
+                    let cut = line.len == LINE && line.kept[..14].eq_ignore_ascii_case(b"content-length");
+                    let Some(text) = line.bytes().strip_suffix(b"\r").filter(|_| !cut) else { return Err(Bare) };
+                    *length = length_of(text).unwrap_or(*length);
+                    if text.is_empty() {
                         *self = if *length > 0 { Self::Body { left: *length } } else { START };
                     } else {
                         *begun = true;
-                        line.clear();
+                        line.len = 0;
                     }
                 }
             }
         }
-        Ok(matches!(self, Self::Head { line, begun, .. } if *begun || !line.is_empty()))
+        Ok(matches!(self, Self::Head { line, begun, .. } if *begun || line.len > 0))
     }
 }
 
 fn length_of(line: &[u8]) -> Option<u64> {
+    // Most lines are told by their first letter.
+    line.first().filter(|first| first.eq_ignore_ascii_case(&b'c'))?;
     let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
     name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
 }

@@ -14,16 +14,19 @@ use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
 use crate::model::scope::Scope;
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use http::header::{ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a body may take, and how long it may pause (SECURITY §3B B9).
 const BODY_TIME: Duration = Duration::from_secs(30);
 const BODY_PAUSE: Duration = Duration::from_secs(10);
+/// Room that is made for a body before any of it is there, in bytes.
+const AT_ONCE: usize = 64 << 10;
 
 impl Door {
     /// Answers one HTTP request.
@@ -101,7 +104,7 @@ impl Door {
             Ok(message) => message,
             Err(reason) => return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason.to_string()),
         };
-        self.classified(scope, caller, &head.headers, message).await
+        self.classified(scope, caller, head.headers, message).await
     }
 
     /// The era is read from the body; a header can only contradict it (PROTOCOL §4.2).
@@ -109,13 +112,16 @@ impl Door {
         self: &Arc<Self>,
         scope: Scope,
         caller: Arc<Caller>,
-        headers: &HeaderMap,
+        headers: HeaderMap,
         message: Message,
     ) -> Answer {
+        if message.kind == Kind::Request && is_modern(&message) {
+            return self.modern(caller, scope, headers, message).await;
+        }
+        let headers = &headers;
         let named = checks::header(headers, PROTOCOL_VERSION);
         let says_modern = named.and_then(Revision::parse).is_some_and(|revision| revision.era() == Era::Modern);
         match message.kind {
-            Kind::Request if is_modern(&message) => self.modern(caller, scope, headers, message).await,
             Kind::Request if message.method == "initialize" => self.legacy(caller, scope, headers, message).await,
             Kind::Request if says_modern || message.method == "server/discover" => {
                 let words = "a request of 2026-07-28 needs `params._meta` with its protocol version and capabilities";
@@ -143,12 +149,17 @@ impl Door {
 }
 
 async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
+    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+    let mut bytes = BytesMut::with_capacity(expected.min(AT_ONCE));
     let reading = async {
-        let mut bytes = BytesMut::new();
         loop {
-            let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await.map_err(|_| slow())?;
+            // Most bodies arrive with their head; a timer costs more than reading one.
+            let frame = match body.frame().now_or_never() {
+                Some(frame) => frame,
+                None => tokio::time::timeout(BODY_PAUSE, body.frame()).await.map_err(|_| slow())?,
+            };
             match frame {
-                None => return Ok(bytes.freeze()),
+                None => return Ok(bytes.split().freeze()),
                 Some(Err(_)) => return Err(error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "the body was cut off")),
                 Some(Ok(frame)) => {
                     let Ok(part) = frame.into_data() else { continue };
@@ -161,7 +172,11 @@ async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
             }
         }
     };
-    tokio::time::timeout(BODY_TIME, reading).await.map_err(|_| slow())?
+    let mut reading = std::pin::pin!(reading);
+    match reading.as_mut().now_or_never() {
+        Some(read) => read,
+        None => tokio::time::timeout(BODY_TIME, reading).await.map_err(|_| slow())?,
+    }
 }
 
 fn slow() -> Answer {

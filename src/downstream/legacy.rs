@@ -45,8 +45,8 @@ impl Door {
                 empty(StatusCode::ACCEPTED)
             }
             Kind::Request => {
-                let mut inlet = self.start(arrived(&session, message, self.heads(headers)));
-                match inlet.recv().await {
+                let (first, inlet) = self.begin(arrived(&session, message, self.heads(headers))).first().await;
+                match first {
                     Some(Outgoing::Last(answer)) => json(StatusCode::OK, &answer),
                     Some(first) => session.feed(&first, inlet).read(0, session.revision >= Revision::V2025_11_25),
                     None => empty(StatusCode::ACCEPTED),

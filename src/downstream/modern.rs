@@ -1,7 +1,7 @@
 //! 2026-07-28: every request stands alone. Envelope, header agreement, revision, then the request (PROTOCOL §1, §4.2).
 
 use super::Door;
-use super::body::{Answer, json, modern_events};
+use super::body::{Answer, json, json_on, modern_events};
 use super::route::Arrived;
 use crate::mcp::answer::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, status,
@@ -33,13 +33,13 @@ impl Door {
         self: &Arc<Self>,
         caller: Arc<Caller>,
         scope: Scope,
-        headers: &HeaderMap,
+        mut headers: HeaderMap,
         message: Message,
     ) -> Answer {
         let id = message.id.clone();
         let checked = self
-            .envelope(&scope, &message, Some(headers))
-            .and_then(|revision| self.params_agree(&caller, &scope, headers, &message).map(|()| revision));
+            .envelope(&scope, &message, Some(&headers))
+            .and_then(|revision| self.params_agree(&caller, &scope, &headers, &message).map(|()| revision));
         let revision = match checked {
             Ok(revision) => revision,
             Err(refused) => {
@@ -47,13 +47,16 @@ impl Door {
                 return json(StatusCode::BAD_REQUEST, &refused);
             }
         };
-        let heads = self.heads(headers);
+        let heads = self.heads(&headers);
+        // They hold the connection's read buffer, and the emptied map becomes the answer's: both are then used again.
+        headers.clear();
         let links = Arc::new(self.links.alone());
-        let mut inlet = self.start(Arrived { caller, scope, revision, message, links, session: None, heads });
-        match inlet.recv().await {
+        let begun = self.begin(Arrived { caller, scope, revision, message, links, session: None, heads });
+        let (first, inlet) = begun.first().await;
+        match first {
             Some(Outgoing::Last(answer)) => {
                 let code = StatusCode::from_u16(status(&answer)).unwrap_or(StatusCode::OK);
-                json(code, &answer)
+                json_on(headers, code, &answer)
             }
             Some(first) => modern_events(first, inlet),
             None => super::body::empty(StatusCode::NO_CONTENT),

@@ -16,7 +16,7 @@ use crate::model::ids::ActionId;
 use crate::model::scope::Scope;
 use crate::outlet::{Outgoing, Outlet};
 use crate::relay;
-use crate::telemetry::tasks;
+use crate::telemetry::tasks::Errand;
 use crate::telemetry::traces::{CallStart, Trace, call_span};
 use crate::upstream::QUEUE;
 use crate::upstream::links::{Links, Waiting};
@@ -49,6 +49,30 @@ pub(super) struct Heads {
     session: Option<String>,
 }
 
+/// A request under way.
+pub(super) struct Begun {
+    /// What the agent reads. Dropping it says that the agent left.
+    pub(super) inlet: mpsc::Receiver<Outgoing>,
+    /// What is left to do; none when the answer is there already.
+    pub(super) work: Option<Errand>,
+}
+
+impl Begun {
+    /// The first that the agent reads. When that is not the answer, or the agent leaves, the work goes on in a task.
+    pub(super) async fn first(self) -> (Option<Outgoing>, mpsc::Receiver<Outgoing>) {
+        let Self { mut inlet, work } = self;
+        let first = match work {
+            None => inlet.recv().await,
+            Some(mut work) => tokio::select! {
+                biased;
+                () = &mut work => inlet.recv().await,
+                first = inlet.recv() => first,
+            },
+        };
+        (first, inlet)
+    }
+}
+
 impl Door {
     /// Reads the headers that are about the request, not about how it travels.
     pub(super) fn heads(&self, headers: &HeaderMap) -> Heads {
@@ -62,8 +86,15 @@ impl Door {
         Heads { traceparent: text("traceparent"), key: text(KEY), session }
     }
 
-    /// Starts a request on its own; what the agent reads arrives on the receiver. Dropping it says that the agent left.
+    /// Starts a request on its own.
     pub(super) fn start(self: &Arc<Self>, arrived: Arrived) -> mpsc::Receiver<Outgoing> {
+        let Begun { inlet, work } = self.begin(arrived);
+        drop(work);
+        inlet
+    }
+
+    /// Begins a request: whoever waits for its first word does the work meanwhile, or drops it into a task of its own.
+    pub(super) fn begin(self: &Arc<Self>, arrived: Arrived) -> Begun {
         failpoint::reached("after-parse");
         let (outlet, inlet) = mpsc::channel(QUEUE);
         let era = arrived.revision.era();
@@ -72,29 +103,34 @@ impl Door {
             Ok(waiting) => waiting,
             Err(cannot) => {
                 let refused = Message::error(Some(id), INVALID_REQUEST, &cannot.to_string(), None);
-                drop(outlet.try_send(Outgoing::Last(refused)));
-                return inlet;
+                drop(outlet.try_send(Outgoing::Last(Box::new(refused))));
+                return Begun { inlet, work: None };
             }
         };
-        match treatment(&arrived.message.method, era) {
+        let work = match treatment(&arrived.message.method, era) {
             Treatment::Call => match self.call(arrived, (outlet.clone(), waiting)) {
                 Ok((span, call)) => {
                     let gate = self.gate.clone();
-                    tasks::spawn("call", self.running.track_future(gate.call_tool(call).instrument(span)));
+                    Some(Errand::new("call", self.running.track_future(gate.call_tool(call).instrument(span))))
                 }
-                Err(answer) => drop(outlet.try_send(Outgoing::Last(answer))),
+                Err(answer) => {
+                    drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
+                    None
+                }
             },
             Treatment::List if self.passes("tools/list") => {
-                drop(outlet.try_send(Outgoing::Last(self.list(&arrived))));
+                drop(outlet.try_send(Outgoing::Last(Box::new(self.list(&arrived)))));
+                None
             }
             Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
                 let Arrived { caller, scope, message, links, .. } = arrived;
                 let request = relay::Request { caller, scope, era, message, links, outlet, waiting };
                 let relay = self.relay.clone();
-                tasks::spawn("request", self.running.track_future(async move { relay.request(request).await }));
+                let work = self.running.track_future(async move { relay.request(request).await });
+                Some(Errand::new("request", work))
             }
-        }
-        inlet
+        };
+        Begun { inlet, work }
     }
 
     fn passes(&self, method: &str) -> bool {
@@ -122,16 +158,17 @@ impl Door {
                 "a tools/call has the members jsonrpc, id, method and params, and no others",
             );
         }
-        let Some(params) = message.body.as_ref().and_then(Text::object) else {
+        let Some(params) = message.body.as_ref().filter(|params| params.is_object()) else {
             return refuse(INVALID_PARAMS, "a tools/call needs `params`");
         };
-        if params.iter().any(|(key, _)| !CALL_FIELDS.contains(&key)) {
+        if params.members().into_iter().flatten().any(|(key, _)| !CALL_FIELDS.contains(&&*key)) {
             return refuse(
                 INVALID_PARAMS,
                 &format!("`params` of a tools/call has only the members {}", CALL_FIELDS.join(", ")),
             );
         }
-        let Some(name) = params.get("name").and_then(Text::as_str) else {
+        let name = params.get("name");
+        let Some(name) = name.as_ref().and_then(Text::as_str) else {
             return refuse(INVALID_PARAMS, "`params.name` must be a string");
         };
         let arguments = match params.get("arguments") {
@@ -196,4 +233,41 @@ fn parent(arrived: &Arrived) -> Option<String> {
 fn trace(arrived: &Arrived) -> Trace {
     let state = arrived.message.meta("tracestate").and_then(|value| value.as_str().map(Cow::into_owned));
     Trace::of(parent(arrived).as_deref(), state.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request that panics where nothing of the gate catches it has no answer, and the connection that waits goes on.
+    #[tokio::test]
+    async fn a_request_that_panics_has_no_answer() {
+        let (outlet, inlet) = mpsc::channel(1);
+        let work = Errand::new("request", async move {
+            let _outlet: Outlet = outlet;
+            tokio::task::yield_now().await;
+            assert!(std::hint::black_box(false), "it panics");
+        });
+        assert!(Begun { inlet, work: Some(work) }.first().await.0.is_none());
+    }
+
+    /// What an agent has not read yet when the work ends is still there, in order; when more follows, the work goes on.
+    #[tokio::test]
+    async fn the_first_word_is_read_first() {
+        for room in [1, 8] {
+            let (outlet, inlet) = mpsc::channel(room);
+            let work = Errand::new("request", async move {
+                for retry in 0..3 {
+                    outlet.send(Outgoing::Interrupted(retry)).await.unwrap();
+                }
+            });
+            let (first, mut inlet) = Begun { inlet, work: Some(work) }.first().await;
+            let mut read = vec![first];
+            while let Some(next) = inlet.recv().await {
+                read.push(Some(next));
+            }
+            let read: Vec<_> = read.into_iter().map(|read| format!("{read:?}")).collect();
+            assert_eq!(read, ["Some(Interrupted(0))", "Some(Interrupted(1))", "Some(Interrupted(2))"], "{room}");
+        }
+    }
 }

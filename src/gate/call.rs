@@ -109,7 +109,7 @@ impl Gate {
             let answer = answer(&call, &ending, (outcome, &trail));
             failpoint::reached("reply-to-agent");
             call.waiting.answered();
-            let _ = call.outlet.send(Outgoing::Last(answer)).await;
+            let _ = call.outlet.send(Outgoing::Last(Box::new(answer))).await;
         }
     }
 }

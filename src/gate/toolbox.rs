@@ -183,7 +183,8 @@ fn compile(
     if let Some(known) = old.find(name).filter(|known| known.definition.text == definition.text) {
         return Ok(known.clone());
     }
-    let schema = Schema::compile(&definition.input_schema).map_err(|reason| (reason.label(), reason.to_string()))?;
+    let schema =
+        Schema::compile(&definition.input_schema.value()).map_err(|reason| (reason.label(), reason.to_string()))?;
     let hash = schema_hash(&definition.text.value());
     let (name, definition, server) = (name.clone(), definition.clone(), server.clone());
     Ok(Arc::new(Tool { name, definition, schema, hash, server }))

@@ -79,7 +79,7 @@ impl Rule {
     /// Warns where the overlay means what the server's schema does not say; for `check`, when that schema is known.
     pub fn check_against(&self, server: &Schema, problems: &mut Problems) {
         if let Some(overlay) = &self.overlay {
-            overlay::compare(overlay.source(), server, problems);
+            overlay::compare(&overlay.source(), server, problems);
         }
     }
 }

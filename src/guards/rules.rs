@@ -119,7 +119,8 @@ impl Rule {
             return Ok(Ruled::mint(permit));
         }
         self.names.judge(arguments).map_err(Refusal::from)?;
-        let context = self.context(caller, arguments)?;
+        let seen = values::Seen::new(caller);
+        let context = self.context(&seen, arguments)?;
         for line in &self.lines {
             if !matches!(context.resolve(&line.when), Ok(cel::Value::Bool(false))) {
                 return Err(Refusal::Rule { code: line.code.clone(), expected: line.expected.clone() });
@@ -128,16 +129,16 @@ impl Rule {
         Ok(Ruled::mint(permit))
     }
 
-    fn context(&self, caller: &Caller, arguments: &Value) -> Result<Context<'static, 'static>, Refusal> {
+    fn context<'v>(&self, seen: &'v values::Seen<'_>, arguments: &'v Value) -> Result<Context<'v, 'v>, Refusal> {
         let mut context = Context::with_env(LANGUAGE.clone());
         if self.reads_caller {
-            context.add_variable_from_value("caller", values::caller(caller));
+            context.set_variable_resolver(seen);
         }
         let values = values::arguments(arguments, &self.wanted).ok_or_else(|| Refusal::SchemaInvalid {
             pointer: String::new(),
             expected: "at most 64 KiB in the arguments that the contract's rules read".to_owned(),
         })?;
-        context.add_variable_from_value("arguments", values);
+        context.add_variable_as_val("arguments", values);
         if !self.patterns.is_empty() {
             let patterns = self.patterns.clone();
             let matches = move |text: Arc<String>, pattern: Arc<String>| patterns.matches(&text, &pattern);

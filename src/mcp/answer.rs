@@ -4,7 +4,7 @@ use super::json::Text;
 use super::message::Message;
 use super::revision::Era;
 use crate::model::ids::ActionId;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Refusal, Retry};
 use serde_json::{Value, json};
 
 /// Parse error.
@@ -65,37 +65,38 @@ pub struct Decision<'a> {
 }
 
 impl Decision<'_> {
-    fn text(&self) -> Value {
-        let mut decision = json!({
-            "action_id": self.action.to_string(),
-            "outcome": self.outcome,
-            "stage": self.stage,
-            "retry": self.refusal.map_or_else(|| "never".to_owned(), |refusal| refusal.retry().word()),
-            "final": self.refusal.is_none_or(|refusal| refusal.retry() == crate::model::refusal::Retry::Never),
-        });
+    fn text(&self) -> Text {
+        let retry = self.refusal.map(Refusal::retry);
+        let mut decision = vec![
+            ("action_id", Text::string(&self.action.to_string())),
+            ("outcome", Text::string(self.outcome)),
+            ("stage", Text::string(self.stage)),
+            ("retry", retry.as_ref().map_or_else(|| Text::string("never"), |retry| Text::string(&retry.word()))),
+            ("final", Text::bool(retry.is_none_or(|retry| retry == Retry::Never))),
+        ];
         if let Some(refusal) = self.refusal {
-            decision["code"] = json!(refusal.code());
+            decision.push(("code", Text::string(refusal.code())));
             if let Some(pointer) = refusal.pointer() {
-                decision["pointer"] = json!(pointer);
+                decision.push(("pointer", Text::string(pointer)));
             }
             if let Some(dimension) = refusal.dimension() {
-                decision["dimension"] = json!(dimension);
+                decision.push(("dimension", Text::string(dimension)));
             }
         }
         if self.replayed {
-            decision["replayed"] = json!(true);
-            decision["hint"] = json!(SECOND);
+            decision.push(("replayed", Text::bool(true)));
+            decision.push(("hint", Text::string(SECOND)));
         }
         if let Some(holder) = self.claimed_by {
-            decision["claimed_by"] = json!(holder.to_string());
+            decision.push(("claimed_by", Text::string(&holder.to_string())));
         }
         if let Some(left) = self.budget_remaining {
-            decision["budget_remaining"] = left.clone();
+            decision.push(("budget_remaining", Text::of(left)));
         }
         if let Some(warning) = self.warning {
-            decision["warning"] = json!(warning);
+            decision.push(("warning", Text::string(warning)));
         }
-        decision
+        Text::members_of(&decision)
     }
 }
 
@@ -108,7 +109,7 @@ pub fn refused(
     (refusal, attached): (&Refusal, Option<&Message>),
 ) -> Message {
     if matches!(refusal, Refusal::ToolNotAllowlisted) {
-        let data = Text::of(&json!({ "code": refusal.code(), DECISION: decision.text() }));
+        let data = Text::of(&json!({ "code": refusal.code(), DECISION: decision.text().value() }));
         return Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data));
     }
     if matches!(refusal, Refusal::Cancelled) {
@@ -117,7 +118,7 @@ pub fn refused(
     let mut result = json!({
         "content": [{ "type": "text", "text": refusal.words() }],
         "isError": true,
-        "_meta": { DECISION: decision.text() },
+        "_meta": { DECISION: decision.text().value() },
     });
     if matches!(refusal, Refusal::DuplicateInFlight { .. }) {
         // The documents' own form (004-31); `isError` keeps it from being read as done (004-32).
@@ -135,12 +136,11 @@ pub fn refused(
 
 /// Adds our decision to `_meta` of a result; everything else stays as it was written.
 pub fn with_decision(result: &Text, decision: &Decision<'_>) -> Text {
-    let meta = result.get("_meta");
-    let mut ours = meta.as_ref().and_then(Text::object).unwrap_or_default();
-    ours.set(DECISION, Text::of(&decision.text()));
-    if meta.is_none() {
-        return result.with_new_member("_meta", &ours.text());
-    }
+    let Some(meta) = result.get("_meta") else {
+        return result.with_new_member("_meta", &Text::members_of(&[(DECISION, decision.text())]));
+    };
+    let mut ours = meta.object().unwrap_or_default();
+    ours.set(DECISION, decision.text());
     let mut members = result.object().unwrap_or_default();
     members.set("_meta", ours.text());
     members.text()

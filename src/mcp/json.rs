@@ -84,9 +84,33 @@ impl Text {
         Self(Bytes::from(out))
     }
 
+    /// A JSON object of these members; no two keys may be equal.
+    pub fn members_of(members: &[(&str, Self)]) -> Self {
+        let size: usize = members.iter().map(|(key, value)| key.len() + value.0.len() + 4).sum();
+        let mut out = Vec::with_capacity(size + 2);
+        out.push(b'{');
+        for (index, (key, value)) in members.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            push_string(&mut out, key);
+            out.push(b':');
+            out.extend_from_slice(&value.0);
+        }
+        out.push(b'}');
+        Self(Bytes::from(out))
+    }
+
+    /// `true` or `false`.
+    pub fn bool(value: bool) -> Self {
+        Self(Bytes::from_static(if value { b"true" } else { b"false" }))
+    }
+
     /// A JSON string.
     pub fn string(value: &str) -> Self {
-        Self::of(&Value::String(value.to_owned()))
+        let mut out = Vec::with_capacity(value.len() + 2);
+        push_string(&mut out, value);
+        Self(Bytes::from(out))
     }
 
     /// The text.

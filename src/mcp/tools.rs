@@ -2,7 +2,6 @@
 
 use super::headers::{HeaderParam, params_of};
 use super::json::Text;
-use serde_json::Value;
 
 /// Longest definition in bytes (SECURITY §8: schema 64 KiB, description 4 KiB, and room for the rest).
 pub const LONGEST_DEFINITION: usize = 128 << 10;
@@ -14,8 +13,8 @@ pub struct Definition {
     pub name: String,
     /// The whole definition, as written.
     pub text: Text,
-    /// Its input schema.
-    pub input_schema: Value,
+    /// Its input schema, as written: the tree is made where it is needed, and given up.
+    pub input_schema: Text,
     /// Arguments that travel as headers too.
     pub header_params: Vec<HeaderParam>,
 }
@@ -66,8 +65,7 @@ impl Definition {
             return Err(unusable(Unusable::TooLong));
         }
         let schema = text.get("inputSchema").filter(Text::is_object).ok_or_else(|| unusable(Unusable::NoSchema))?;
-        let input_schema = schema.value();
-        let header_params = params_of(&input_schema).map_err(|reason| unusable(Unusable::BadHeader(reason)))?;
-        Ok(Self { name, text: text.clone(), input_schema, header_params })
+        let header_params = params_of(&schema.value()).map_err(|reason| unusable(Unusable::BadHeader(reason)))?;
+        Ok(Self { name, text: text.clone(), input_schema: schema, header_params })
     }
 }

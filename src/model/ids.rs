@@ -1,7 +1,10 @@
 //! Names and ids: newtypes, never bare strings.
 
+use super::clock::Clock;
+use super::random;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
@@ -59,7 +62,7 @@ pub const SEPARATOR: &str = "__";
 impl ToolName {
     /// The name policies use for `tool` of `server`.
     pub fn of(server: &ServerName, tool: &str) -> Self {
-        Self(format!("{server}{SEPARATOR}{tool}").into())
+        Self([server.as_str(), SEPARATOR, tool].concat().into())
     }
 }
 
@@ -69,9 +72,21 @@ impl ToolName {
 pub struct ActionId(uuid::Uuid);
 
 impl ActionId {
-    /// A new id.
+    /// A new id. Ids of one process rise strictly: the bits below the milliseconds begin as parts of a millisecond
+    /// (RFC 9562 §6.2, method 3).
     pub fn generate() -> Self {
-        Self(uuid::Uuid::now_v7())
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let Some(random) = random::bytes::<8>() else { return Self(uuid::Uuid::now_v7()) };
+        let nanoseconds = u64::try_from(Clock.wall().as_nanosecond()).unwrap_or(0);
+        let (millis, rest) = (nanoseconds / 1_000_000, nanoseconds % 1_000_000);
+        let now = (millis << 12) | (rest * 4096 / 1_000_000);
+        let after = |last: u64| Some(now.max(last + 1));
+        let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).unwrap_or(0);
+        let at = now.max(last + 1);
+        let mut bytes = [0; 10];
+        bytes[..2].copy_from_slice(&u16::try_from(at & 0xfff).unwrap_or(0).to_be_bytes());
+        bytes[2..].copy_from_slice(&random);
+        Self(uuid::Builder::from_unix_timestamp_millis(at >> 12, &bytes).into_uuid())
     }
 
     /// Its 16 bytes.
@@ -110,10 +125,7 @@ impl fmt::Display for ActionId {
 
 /// 128 random bits in hex: session ids and other ids that must not be guessed.
 pub fn unguessable() -> String {
-    let mut bytes = [0_u8; 16];
-    if getrandom::fill(&mut bytes).is_err() {
-        return uuid::Uuid::now_v7().simple().to_string();
-    }
+    let Some(bytes) = random::bytes::<16>() else { return uuid::Uuid::now_v7().simple().to_string() };
     bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
         text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
         text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));

@@ -101,14 +101,14 @@ impl Relay {
         let mut params = Object::new();
         params.set("notifications", honoured.text());
         let ack = Message::notification("notifications/subscriptions/acknowledged", Some(params.text()));
-        request.outlet.send(Outgoing::Message(labelled(ack, request))).await.is_ok()
+        request.outlet.send(Outgoing::Message(Box::new(labelled(ack, request)))).await.is_ok()
     }
 }
 
 /// Tells the agent; false if it has gone.
 async fn tell(request: &Request, notes: Vec<Message>) -> bool {
     for note in notes {
-        if request.outlet.send(Outgoing::Message(labelled(note, request))).await.is_err() {
+        if request.outlet.send(Outgoing::Message(Box::new(labelled(note, request)))).await.is_err() {
             return false;
         }
     }

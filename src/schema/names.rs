@@ -34,6 +34,9 @@ const OPENING: &[&str] = &["additionalProperties", "unevaluatedProperties", "pat
 
 /// Equal for names that differ in case only: the rule of the strict reader.
 fn fold(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
     name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 

@@ -4,6 +4,7 @@ use super::explain;
 use super::names::Names;
 use super::pattern::{self, Matches, Patterns};
 use super::preflight::{self, Dialect, Quarantine};
+use crate::mcp::json::Text;
 use crate::model::refusal::Refusal;
 use jsonschema::{Draft, Keyword, Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value;
@@ -12,7 +13,8 @@ use sha2::{Digest, Sha256};
 /// A compiled schema. Immutable: share it through an `Arc`.
 #[derive(Debug)]
 pub struct Schema {
-    source: Value,
+    /// As written. The tree of a schema takes ten times the room of its text, and only a refusal looks at it.
+    source: Text,
     validator: Validator,
     patterns: Patterns,
     /// What a byte of a key costs.
@@ -71,7 +73,7 @@ impl Schema {
         let keys = if costs.is_empty() { 0 } else { preflight::expansions(&survey, cost_of) };
         let names = Names::of(&survey);
         let validator = build(schema, dialect, formats, &patterns)?;
-        Ok(Self { source: schema.clone(), validator, patterns, keys, names })
+        Ok(Self { source: Text::of(schema), validator, patterns, keys, names })
     }
 
     /// Judges arguments.
@@ -82,14 +84,14 @@ impl Schema {
         }
         match pattern::bounded(|| self.validator.is_valid(arguments)) {
             Some(true) => Ok(()),
-            Some(false) => Err(explain::explain(&self.source, &self.patterns, arguments)),
+            Some(false) => Err(explain::explain(&self.source.value(), &self.patterns, arguments)),
             None => Err(Violation { pointer: String::new(), expected: TOO_MUCH_TEXT.to_owned() }),
         }
     }
 
     /// The schema as its author wrote it.
-    pub fn source(&self) -> &Value {
-        &self.source
+    pub fn source(&self) -> Value {
+        self.source.value()
     }
 
     /// The names that the schema declares.

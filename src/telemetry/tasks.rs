@@ -1,6 +1,9 @@
 //! The only spawn: every task has a name, keeps its span, and a panic in it is logged, not lost.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context as Task, Poll};
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
@@ -19,6 +22,51 @@ where
     })
 }
 
+/// Work that is done where it is awaited and needs no task for that: waking one costs more than judging a call does. Dropped
+/// before its end, it goes on in a task of its own, so whoever waits may leave. A panic ends it, not whoever waits.
+#[must_use = "dropped, it becomes a task"]
+pub struct Errand {
+    name: &'static str,
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Errand {
+    /// Work of that name, not yet begun.
+    pub fn new(name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { name, work: Some(Box::pin(work)) }
+    }
+}
+
+impl Future for Errand {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<()> {
+        // Taken out, so that work that panics is not taken up again by the drop.
+        let Some(mut work) = self.work.take() else { return Poll::Ready(()) };
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let bomb = Bomb(self.name);
+            let polled = work.as_mut().poll(task);
+            std::mem::forget(bomb);
+            polled
+        }));
+        let polled = polled.unwrap_or(Poll::Ready(()));
+        if polled.is_pending() {
+            self.work = Some(work);
+        }
+        polled
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        let Some(work) = self.work.take() else { return };
+        // Without a runtime the process is at its end, and so would the task be.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            drop(spawn(self.name, work));
+        }
+    }
+}
+
 /// Dropped only by a panic or an abort.
 struct Bomb(&'static str);
 
@@ -27,5 +75,61 @@ impl Drop for Bomb {
         if std::thread::panicking() {
             tracing::error!(task = self.0, "a task panicked; what it did is recorded as far as it came");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+    use tokio::sync::oneshot;
+
+    /// Work of two steps, the second after `go`; says when it is done.
+    fn errand() -> (Errand, oneshot::Sender<()>, oneshot::Receiver<()>) {
+        let ((go, gone), (done, ended)) = (oneshot::channel::<()>(), oneshot::channel());
+        let work = async move {
+            gone.await.unwrap();
+            done.send(()).unwrap();
+        };
+        (Errand::new("work", work), go, ended)
+    }
+
+    #[tokio::test]
+    async fn an_errand_is_done_where_it_is_awaited() {
+        let (mut errand, go, mut ended) = errand();
+        assert_eq!((&mut errand).now_or_never(), None);
+        go.send(()).unwrap();
+        assert!(ended.try_recv().is_err(), "nobody else does it");
+        errand.await;
+        ended.try_recv().unwrap();
+    }
+
+    /// SEMANTICS §4: whoever waits may leave, before the first step or between two.
+    #[tokio::test]
+    async fn a_dropped_errand_goes_on() {
+        for begun in [false, true] {
+            let (mut errand, go, ended) = errand();
+            if begun {
+                assert_eq!((&mut errand).now_or_never(), None);
+            }
+            drop(errand);
+            go.send(()).unwrap();
+            ended.await.unwrap();
+        }
+    }
+
+    /// Work that panics is over: whoever waits goes on, and nothing of it is done twice.
+    #[tokio::test]
+    async fn a_panic_ends_an_errand_only() {
+        let (done, ended) = oneshot::channel::<()>();
+        let mut errand = Errand::new("work", async move {
+            let _done = done;
+            tokio::task::yield_now().await;
+            assert!(std::hint::black_box(false), "it panics");
+        });
+        assert_eq!((&mut errand).now_or_never(), None);
+        (&mut errand).await;
+        assert!(ended.await.is_err(), "what it held is given back");
+        drop(errand);
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! Redirects are not followed, nothing is decompressed, no proxy is read from the environment (SECURITY §3B B12–B14).
 
+mod lane;
+
+pub use lane::Arriving;
+
 use super::Inbound;
 use crate::failpoint;
 use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION, encode, name_of};
@@ -10,15 +14,18 @@ use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
 use crate::mcp::sse::{Block, Framer};
 use crate::model::reply::Fault;
-use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use hyper::body::Body as _;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use lane::Lane;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +36,7 @@ use payload::payload;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const NOT_YET: HeaderValue = HeaderValue::from_static("");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// A lossy network needs several tries for one connection (SECURITY §4).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,13 +44,23 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How long a broken-off event stream is waited for, unless the server says (PROTOCOL §3.1).
 const DEFAULT_RETRY_MS: u64 = 500;
 const LONGEST_RETRY_MS: u64 = 30_000;
+/// Longest part of an answer that is copied for being short, in bytes.
+const SHORT: usize = 4 << 10;
+/// Room that is made for the rest of an answer before it is there, in bytes: a server's word for its length is only a word.
+const AT_ONCE: usize = 1 << 20;
 /// How often one exchange is taken up again.
 const RESUMPTIONS: u32 = 20;
 
 /// The connections to all tool servers.
-pub type Connections = Client<HttpsConnector<HttpConnector>, Payload>;
+#[derive(Clone)]
+pub struct Connections {
+    tls: Client<HttpsConnector<HttpConnector>, Payload>,
+    plain: HttpConnector,
+    /// By address; all of them are in the configuration.
+    lanes: Arc<Mutex<HashMap<Uri, Arc<Lane>>>>,
+}
 
-/// Opens the pool that all endpoints share.
+/// Makes the connections that all endpoints share.
 pub fn connections() -> Result<Connections, Fault> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
@@ -52,23 +70,41 @@ pub fn connections() -> Result<Connections, Fault> {
     let tls = hyper_rustls::HttpsConnectorBuilder::new()
         .with_provider_and_platform_verifier(provider)
         .map_err(|error| Fault::unsent(format!("TLS cannot be set up: {error}")))?;
-    let connector = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector);
+    let tls = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector.clone());
     let mut client = Client::builder(TokioExecutor::new());
     client.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(Duration::from_mins(1));
-    Ok(client.build(connector))
+    Ok(Connections { tls: client.build(tls), plain: connector, lanes: Arc::default() })
+}
+
+impl Connections {
+    /// The lane to where `uri` is; none with TLS, where what it costs is not the connection.
+    fn lane(&self, uri: &Uri) -> Option<Arc<Lane>> {
+        let plain = uri.scheme() == Some(&http::uri::Scheme::HTTP);
+        let address = Uri::builder().scheme("http").authority(uri.authority().filter(|_| plain)?.clone());
+        let address = address.path_and_query("/").build().ok()?;
+        let mut lanes = self.lanes.lock();
+        let lane = lanes.entry(address.clone()).or_insert_with(|| Lane::new(self.plain.clone(), address));
+        Some(lane.clone())
+    }
 }
 
 /// Where a server is, and what it is told with every request.
 #[derive(Clone)]
-pub struct Endpoint {
+pub struct Endpoint(Arc<Place>);
+
+struct Place {
     connections: Connections,
+    lane: Option<Arc<Lane>>,
     uri: Uri,
+    /// Of every request.
     headers: HeaderMap,
+    /// Of a modern request, with places for what differs: a map that does not grow costs less.
+    modern: HeaderMap,
 }
 
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Endpoint({:?})", self.uri.host())
+        write!(f, "Endpoint({:?})", self.0.uri.host())
     }
 }
 
@@ -85,16 +121,27 @@ pub struct Wire {
 
 impl Endpoint {
     /// An endpoint at `uri` with configured headers.
-    pub fn new(connections: Connections, uri: Uri, headers: HeaderMap) -> Self {
-        Self { connections, uri, headers }
+    pub fn new(connections: Connections, uri: Uri, mut headers: HeaderMap) -> Self {
+        let lane = connections.lane(&uri);
+        if let Some(host) = lane.as_ref().and_then(|_| host_of(&uri)) {
+            headers.entry(HOST).or_insert(host);
+        }
+        let mut modern = HeaderMap::with_capacity(headers.len() + 8);
+        modern.extend(headers.clone());
+        modern.insert(CONTENT_TYPE, JSON);
+        modern.insert(ACCEPT, BOTH);
+        for name in [PROTOCOL_VERSION, METHOD, NAME] {
+            modern.insert(name, NOT_YET);
+        }
+        Self(Arc::new(Place { connections, lane, uri, headers, modern }))
     }
 
-    fn request(&self, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Payload>, Fault> {
+    fn request(&self, headers: HeaderMap, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Payload>, Fault> {
         let mut request = Request::new(payload(body));
         *request.method_mut() = method;
-        *request.uri_mut() = self.uri.clone();
+        *request.uri_mut() = self.0.uri.clone();
+        *request.headers_mut() = headers;
         let headers = request.headers_mut();
-        *headers = self.headers.clone();
         if let Some(revision) = wire.revision {
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
         }
@@ -113,24 +160,28 @@ impl Endpoint {
     }
 
     /// Sends one message.
-    pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Incoming>, Fault> {
-        let mut request = self.request(Method::POST, wire, message.encode())?;
-        let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, JSON);
-        headers.insert(ACCEPT, BOTH);
-        if message.kind == Kind::Request && wire.revision.is_some_and(|revision| revision.era() == Era::Modern) {
-            let unfit = |_| Fault::unsent("the method cannot travel as a header");
-            headers.insert(METHOD, HeaderValue::from_str(&message.method).map_err(unfit)?);
-            if let Some(name) = name_of(message) {
-                headers.insert(NAME, HeaderValue::from_str(&encode(&name)).map_err(unfit)?);
-            }
+    pub async fn post(&self, message: &Message, wire: &Wire) -> Result<Response<Arriving>, Fault> {
+        let modern = wire.revision.filter(|revision| message.kind == Kind::Request && revision.era() == Era::Modern);
+        let Some(revision) = modern else {
+            let mut request = self.request(self.0.headers.clone(), Method::POST, wire, message.encode())?;
+            request.headers_mut().insert(CONTENT_TYPE, JSON);
+            request.headers_mut().insert(ACCEPT, BOTH);
+            return self.send(request).await;
+        };
+        let mut headers = self.0.modern.clone();
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        let unfit = |_| Fault::unsent("the method cannot travel as a header");
+        headers.insert(METHOD, HeaderValue::from_str(&message.method).map_err(unfit)?);
+        match name_of(message) {
+            Some(name) => drop(headers.insert(NAME, HeaderValue::from_str(&encode(&name)).map_err(unfit)?)),
+            None => drop(headers.remove(NAME)),
         }
-        self.send(request).await
+        self.send(self.request(headers, Method::POST, wire, message.encode())?).await
     }
 
     /// Opens an event stream, from the start or after an event.
-    pub async fn get(&self, wire: &Wire, after: Option<&str>) -> Result<Response<Incoming>, Fault> {
-        let mut request = self.request(Method::GET, wire, Bytes::new())?;
+    pub async fn get(&self, wire: &Wire, after: Option<&str>) -> Result<Response<Arriving>, Fault> {
+        let mut request = self.request(self.0.headers.clone(), Method::GET, wire, Bytes::new())?;
         request.headers_mut().insert(ACCEPT, EVENTS);
         if let Some(after) = after.and_then(|after| HeaderValue::from_str(after).ok()) {
             request.headers_mut().insert(LAST_EVENT_ID, after);
@@ -140,23 +191,43 @@ impl Endpoint {
 
     /// Ends a legacy session.
     pub async fn delete(&self, wire: &Wire) -> Result<(), Fault> {
-        let request = self.request(Method::DELETE, wire, Bytes::new())?;
+        let request = self.request(self.0.headers.clone(), Method::DELETE, wire, Bytes::new())?;
         self.send(request).await.map(|_| ())
     }
 
-    async fn send(&self, request: Request<Payload>) -> Result<Response<Incoming>, Fault> {
-        self.connections.request(request).await.map_err(|error| {
-            let mut source: &dyn std::error::Error = &error;
-            while let Some(next) = source.source() {
-                source = next;
-            }
+    async fn send(&self, mut request: Request<Payload>) -> Result<Response<Arriving>, Fault> {
+        if let Some(lane) = &self.0.lane {
+            let path = self.0.uri.path_and_query().cloned();
+            *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
+            return lane.send(request).await;
+        }
+        let sent = Box::pin(self.0.connections.tls.request(request)).await;
+        sent.map(|response| response.map(Arriving::elsewhere)).map_err(|error| {
             if error.is_connect() {
-                Fault::unsent(format!("no connection to the tool server: {source}"))
+                Fault::unsent(of_error("no connection to the tool server", &error))
             } else {
-                Fault::after_sending(format!("the connection to the tool server broke: {source}"))
+                Fault::after_sending(of_error("the connection to the tool server broke", &error))
             }
         })
     }
+}
+
+/// The Host header for an address without TLS.
+fn host_of(uri: &Uri) -> Option<HeaderValue> {
+    let host = uri.host()?;
+    match uri.port_u16().filter(|port| *port != 80) {
+        Some(port) => HeaderValue::from_str(&format!("{host}:{port}")).ok(),
+        None => HeaderValue::from_str(host).ok(),
+    }
+}
+
+/// What broke, and what was at the bottom of it.
+fn of_error(what: &str, error: &dyn std::error::Error) -> String {
+    let mut source = error;
+    while let Some(next) = source.source() {
+        source = next;
+    }
+    format!("{what}: {source}")
 }
 
 /// One request on HTTP, until its answer.
@@ -175,8 +246,8 @@ pub struct HttpExchange {
 enum Source {
     /// Nothing of it has left.
     Ready(Message),
-    Json(Incoming),
-    Events(Incoming, Framer),
+    Json(Arriving),
+    Events(Arriving, Framer),
     Interrupted,
     Done,
 }
@@ -190,7 +261,7 @@ impl HttpExchange {
     }
 
     /// The exchange that `response` begins, for `message`.
-    pub fn of(response: Response<Incoming>, endpoint: &Endpoint, message: Message) -> Result<Self, Fault> {
+    pub fn of(response: Response<Arriving>, endpoint: &Endpoint, message: Message) -> Result<Self, Fault> {
         let source = Source::of(response)?;
         Ok(Self { source, ..Self::ready(endpoint, Wire::default(), message) })
     }
@@ -229,13 +300,12 @@ impl HttpExchange {
         }
     }
 
-    async fn whole(&mut self, body: Incoming) -> Result<Inbound, Fault> {
+    async fn whole(&mut self, body: Arriving) -> Result<Inbound, Fault> {
         failpoint::reached("mid-response");
-        let body = Limited::new(body, FROM_SERVER.bytes).collect().await;
-        let body =
-            body.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
-        let message = read(body.to_bytes())?;
-        self.own(message)
+        let bytes = gather(Limited::new(body, FROM_SERVER.bytes)).await;
+        let bytes =
+            bytes.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
+        self.own(read(bytes)?)
     }
 
     fn own(&self, message: Message) -> Result<Inbound, Fault> {
@@ -249,7 +319,7 @@ impl HttpExchange {
     }
 
     /// One step on the event stream. None: nothing to hand on yet, look again.
-    async fn event(&mut self, mut body: Incoming, mut framer: Framer) -> Result<Option<Inbound>, Fault> {
+    async fn event(&mut self, mut body: Arriving, mut framer: Framer) -> Result<Option<Inbound>, Fault> {
         match framer.next_block() {
             Some(Block::Comment(comment)) => {
                 self.source = Source::Events(body, framer);
@@ -312,7 +382,7 @@ impl HttpExchange {
 }
 
 impl Source {
-    fn of(response: Response<Incoming>) -> Result<Self, Fault> {
+    fn of(response: Response<Arriving>) -> Result<Self, Fault> {
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -329,6 +399,25 @@ impl Source {
             (status, _) => Err(of_status(status)),
         }
     }
+}
+
+/// A whole body. What is short is copied, so that the connection can read its next answer into the same buffer.
+async fn gather(mut body: Limited<Arriving>) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+    let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(part) = frame?.into_data() else { continue };
+        if first.is_empty() && rest.is_empty() && part.len() > SHORT {
+            first = part;
+            continue;
+        }
+        if rest.is_empty() {
+            let more = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(AT_ONCE);
+            rest.reserve(first.len() + part.len() + more);
+            rest.extend_from_slice(&std::mem::take(&mut first));
+        }
+        rest.extend_from_slice(&part);
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
 /// What a status without a JSON-RPC answer proves (SEMANTICS §4).

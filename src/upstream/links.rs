@@ -23,6 +23,8 @@ const IN_FLIGHT: usize = 256;
 pub struct Links {
     servers: Arc<Servers>,
     session: Option<Session>,
+    /// For one request: nobody can name it to cancel it, so nobody looks it up.
+    alone: bool,
     /// Open requests of servers to the agent.
     pub questions: Questions,
     /// Told when the agent takes an interrupted stream up again.
@@ -71,6 +73,7 @@ impl Links {
         Self {
             servers,
             session: None,
+            alone: false,
             questions: Questions::default(),
             returned: Notify::new(),
             tasks: Arc::default(),
@@ -81,7 +84,7 @@ impl Links {
     /// The shared modern links for one request that stands alone: ids of other agents' requests say nothing about its own.
     #[must_use]
     pub fn alone(&self) -> Self {
-        Self { tasks: self.tasks.clone(), ..Self::shared(self.servers.clone()) }
+        Self { tasks: self.tasks.clone(), alone: true, ..Self::shared(self.servers.clone()) }
     }
 
     /// The links of a legacy session that an agent opened with `initialize`. What servers say outside requests goes to
@@ -100,6 +103,7 @@ impl Links {
         Self {
             servers,
             session: Some(session),
+            alone: false,
             questions: Questions::default(),
             returned: Notify::new(),
             tasks: Arc::default(),
@@ -200,6 +204,9 @@ impl Links {
     /// Notes that the agent's request waits.
     pub fn wait(self: &Arc<Self>, id: &Text) -> Result<Waiting, CannotWait> {
         let cancelled = CancellationToken::new();
+        if self.alone {
+            return Ok(Waiting { links: self.clone(), id: Vec::new(), cancelled, answered: AtomicBool::new(false) });
+        }
         let mut in_flight = self.in_flight.lock();
         if in_flight.contains_key(id.as_bytes()) {
             return Err(CannotWait::SameId);
@@ -241,6 +248,9 @@ impl Waiting {
     /// Says which server works on the request from now on, under which id. False: the agent has cancelled it already.
     #[must_use]
     pub fn on(&self, link: &Arc<Link>, id: &Text) -> bool {
+        if self.links.alone {
+            return true;
+        }
         let mut in_flight = self.links.in_flight.lock();
         if self.cancelled.is_cancelled() {
             return false;
@@ -253,6 +263,9 @@ impl Waiting {
 
     /// The agent has its answer: from here on it may use the id again, also while the server is still listened for.
     pub fn answered(&self) {
+        if self.links.alone {
+            return;
+        }
         let mut in_flight = self.links.in_flight.lock();
         if !self.cancelled.is_cancelled() && !self.answered.swap(true, Ordering::Relaxed) {
             in_flight.remove(&self.id);

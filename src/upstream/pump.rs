@@ -132,7 +132,7 @@ impl Passage<'_> {
                     return Ok(Passed::Answer(message));
                 }
                 Some(Inbound::Message(message)) => match self.towards_agent(link, message).await {
-                    Some(message) => Outgoing::Message(message),
+                    Some(message) => Outgoing::Message(Box::new(message)),
                     None => continue,
                 },
             };

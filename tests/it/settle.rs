@@ -208,6 +208,41 @@ async fn an_agent_that_leaves_finds_its_answer_later() {
     assert_eq!((heard(&again), server.executions().len()), ("Replayed".to_owned(), 1));
 }
 
+/// SEMANTICS §4, §5: an agent that hangs up while its call waits, for the same call in flight or for its turn, leaves an
+/// entry and nothing else. Its call never runs; what it waited for goes on, and so does whatever comes next.
+#[tokio::test]
+async fn an_agent_that_leaves_while_its_call_waits_leaves_an_entry_only() {
+    for (waits_for, key, stage, last, runs) in
+        [("the same call", "one", "repetition", Replayed, 1), ("its turn", "two", "budget", Done, 2)]
+    {
+        let server = Script::new().tool("pay", Behaviour::Held).start().await;
+        let gate = Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "pay")]).start().await;
+        let ask = |key: &'static str| {
+            let agent = gate.agent();
+            tokio::spawn(async move { agent.call("oracle__pay", json!({ "key": key })).await })
+        };
+        let first = ask("one");
+        until("the tool runs", || async { (server.executions().len() == 1).then_some(()) }).await;
+        let leaving = ask(key);
+        let passed = format!("toolgate_stage_seconds_count{{stage=\"{stage}\"}} 2");
+        until("the call waits", || async { gate.operators("/metrics").await.contains(&passed).then_some(()) }).await;
+        leaving.abort();
+        let _ = leaving.await;
+        until("the call is recorded", || async {
+            let mut entries = gate.ledger().await.into_iter();
+            entries.find(|entry| entry["aborted_reason"] == "cancelled" && entry["attempts"] == 0)
+        })
+        .await;
+        assert!(!first.is_finished(), "{waits_for}");
+        server.release();
+        server.release();
+        assert_eq!(heard(&first.await.unwrap()), "Done", "{waits_for}");
+        assert_eq!(server.executions().len(), 1, "{waits_for}");
+        let next = gate.agent().call("oracle__pay", json!({ "key": key })).await;
+        assert_eq!((heard(&next), server.executions().len()), (format!("{last:?}"), runs), "{waits_for}");
+    }
+}
+
 /// A duplicate in flight joins and gets the one result.
 #[tokio::test]
 async fn a_duplicate_in_flight_gets_the_one_result() {

@@ -22,7 +22,7 @@ fn open(sessions: &Sessions, agent: &str) -> Arc<Session> {
 
 fn answer(id: u64) -> Outgoing {
     let result = json!({ "content": "x".repeat(1_000) });
-    Outgoing::Last(Message::response(Some(Text::of(&json!(id))), Text::of(&result), false))
+    Outgoing::Last(Box::new(Message::response(Some(Text::of(&json!(id))), Text::of(&result), false)))
 }
 
 /// The last message of an ended stream.

@@ -3,76 +3,99 @@
 use super::expression::Wanted;
 use crate::model::caller::Caller;
 use crate::model::ids::TenantId;
-use cel::objects::{Key, Map};
+use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
 use serde_json::{Number, Value};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::OnceLock;
 
 /// What the rules of one call may read, in bytes: text as it is, 8 for each value.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The caller, as rules see it.
-pub(super) fn caller(caller: &Caller) -> cel::Value {
-    let text = |text: Option<&str>| text.map_or(cel::Value::Null, cel::Value::from);
-    let roles = caller.roles.iter().map(|role| cel::Value::from(role.as_str())).collect();
-    map([
-        ("agent", text(Some(caller.agent.as_str()))),
-        ("tenant", text(caller.tenant.as_ref().map(TenantId::as_str))),
-        ("roles", cel::Value::List(Arc::new(roles))),
-        ("group", text(caller.group.as_deref())),
-        ("model", text(caller.model.as_deref())),
-        ("owner", cel::Value::Bool(caller.owner)),
-    ])
+/// A value that borrows its text.
+type Borrowed<'v> = Box<dyn Val + 'v>;
+
+/// The caller, as rules see it; made when the first of them looks.
+pub(super) struct Seen<'v> {
+    caller: &'v Caller,
+    value: OnceLock<CelMap<'v>>,
+}
+
+impl<'v> Seen<'v> {
+    pub(super) fn new(caller: &'v Caller) -> Self {
+        Self { caller, value: OnceLock::new() }
+    }
+
+    fn value(&self) -> CelMap<'v> {
+        let caller = self.caller;
+        let roles: Vec<Borrowed<'v>> = caller.roles.iter().map(|role| text(Some(role))).collect();
+        let members: [(&'static str, Borrowed<'v>); 6] = [
+            ("agent", text(Some(caller.agent.as_str()))),
+            ("tenant", text(caller.tenant.as_ref().map(TenantId::as_str))),
+            ("roles", Box::new(CelList::from(roles))),
+            ("group", text(caller.group.as_deref())),
+            ("model", text(caller.model.as_deref())),
+            ("owner", Box::new(CelBool::from(caller.owner))),
+        ];
+        CelMap::from(members.into_iter().map(|(key, value)| (CelMapKey::from(key), value)).collect::<HashMap<_, _>>())
+    }
+}
+
+impl VariableResolver for Seen<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        (variable == "caller").then(|| CowVal::Borrowed(self.value.get_or_init(|| self.value())))
+    }
+}
+
+fn text(text: Option<&str>) -> Borrowed<'_> {
+    text.map_or_else(|| Box::new(CelNull) as Borrowed<'_>, |text| Box::new(CelString::from(text)))
 }
 
 /// The arguments that are wanted. None when they are too long.
-pub(super) fn arguments(arguments: &Value, wanted: &Wanted) -> Option<cel::Value> {
+pub(super) fn arguments<'v>(arguments: &'v Value, wanted: &Wanted) -> Option<Borrowed<'v>> {
     let mut left = MAX_BYTES;
     let (Wanted::Named(names), Value::Object(members)) = (wanted, arguments) else {
         return convert(arguments, &mut left);
     };
     let mut read = HashMap::with_capacity(names.len());
     for name in names {
-        if let Some(value) = members.get(name) {
-            read.insert(Key::from(name.as_str()), convert(value, &mut left)?);
+        if let Some((name, value)) = members.get_key_value(name) {
+            read.insert(CelMapKey::from(name.as_str()), convert(value, &mut left)?);
         }
     }
-    Some(cel::Value::Map(Map { map: Arc::new(read) }))
+    Some(Box::new(CelMap::from(read)))
 }
 
-fn convert(value: &Value, left: &mut usize) -> Option<cel::Value> {
+fn convert<'v>(value: &'v Value, left: &mut usize) -> Option<Borrowed<'v>> {
     *left = left.checked_sub(8)?;
     Some(match value {
-        Value::Null => cel::Value::Null,
-        Value::Bool(bool) => cel::Value::Bool(*bool),
+        Value::Null => Box::new(CelNull),
+        Value::Bool(bool) => Box::new(CelBool::from(*bool)),
         Value::Number(number) => convert_number(number),
         Value::String(text) => {
             *left = left.checked_sub(text.len())?;
-            cel::Value::from(text.as_str())
+            Box::new(CelString::from(text.as_str()))
         }
         Value::Array(elements) => {
             let elements: Option<Vec<_>> = elements.iter().map(|element| convert(element, left)).collect();
-            cel::Value::List(Arc::new(elements?))
+            Box::new(CelList::from(elements?))
         }
         Value::Object(members) => {
             let mut map = HashMap::with_capacity(members.len());
             for (key, member) in members {
                 *left = left.checked_sub(key.len())?;
-                map.insert(Key::from(key.as_str()), convert(member, left)?);
+                map.insert(CelMapKey::from(key.as_str()), convert(member, left)?);
             }
-            cel::Value::Map(Map { map: Arc::new(map) })
+            Box::new(CelMap::from(map))
         }
     })
 }
 
-fn convert_number(number: &Number) -> cel::Value {
+fn convert_number(number: &Number) -> Borrowed<'static> {
     match (number.as_i64(), number.as_u64()) {
-        (Some(int), _) => cel::Value::Int(int),
-        (None, Some(uint)) => cel::Value::UInt(uint),
-        (None, None) => cel::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        (Some(int), _) => Box::new(CelInt::from(int)),
+        (None, Some(uint)) => Box::new(CelUInt::from(uint)),
+        (None, None) => Box::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
     }
-}
-
-fn map<const N: usize>(members: [(&str, cel::Value); N]) -> cel::Value {
-    cel::Value::Map(Map { map: Arc::new(members.into_iter().map(|(key, value)| (Key::from(key), value)).collect()) })
 }
