@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Our verdict in `_meta`.
 const DECISION: &str = "dev.toolgate/decision";
@@ -129,15 +130,18 @@ pub struct Agents {
     twice: u64,
     dice: Dice,
     ids: Arc<AtomicU64>,
+    open: Arc<AtomicU64>,
+    back: Arc<Notify>,
     told: Arc<Mutex<Vec<Told>>>,
 }
 
 impl Agents {
     /// Agents of an address, patient for 10 s, with 40 attempts.
     pub fn new(address: SocketAddr, dice: Dice) -> Self {
-        let (ids, told) = (Arc::new(AtomicU64::new(1)), Arc::default());
+        let (ids, open) = (Arc::new(AtomicU64::new(1)), Arc::default());
         let (address, patience) = (Arc::new(Mutex::new(address)), Duration::from_secs(10));
-        Self { address, patience, attempts: 40, twice: 0, dice, ids, told }
+        let (back, told) = (Arc::default(), Arc::default());
+        Self { address, patience, attempts: 40, twice: 0, dice, ids, open, back, told }
     }
 
     /// One answer may take this long.
@@ -152,9 +156,15 @@ impl Agents {
         Self { twice: percent, ..self }
     }
 
-    /// toolgate is somewhere else now.
+    /// toolgate is somewhere else now; whoever pauses asks at once.
     pub fn moved(&self, to: SocketAddr) {
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        self.back.notify_waiters();
+    }
+
+    /// How many requests wait for their answers.
+    pub fn open(&self) -> u64 {
+        self.open.load(Ordering::Relaxed)
     }
 
     /// Everything that was told so far, in the order in which it was.
@@ -181,7 +191,7 @@ impl Agents {
             };
             let Some(pause) = last.again() else { return last };
             let growing = Duration::from_millis((5 << attempt.min(6)) + dice.below(20));
-            tokio::time::sleep(pause.max(growing)).await;
+            let _ = tokio::time::timeout(pause.max(growing), self.back.notified()).await;
         }
         last
     }
@@ -199,7 +209,9 @@ impl Agents {
         let message = request(id, "tools/call", params, &meta);
         let address = *self.address.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = boot_time();
+        self.open.fetch_add(1, Ordering::Relaxed);
         let heard = exchange(address, &message, self.patience).await;
+        self.open.fetch_sub(1, Ordering::Relaxed);
         let what = What::of(&heard);
         let text = match heard {
             Heard::Answer(_, message) => message.map(|message| message.to_string()).unwrap_or_default(),

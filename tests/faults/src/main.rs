@@ -1,5 +1,5 @@
-//! `toolgate-faults [--kills N] [--seed S] [--programs DIR]`: kills toolgate N times at random moments under load, and
-//! checks I1 to I9. Exit code 1 when one is violated.
+//! `toolgate-faults [--kills N] [--seed S] [--programs DIR]`: kills toolgate at random moments until N kills have hit calls
+//! in flight, and checks I1 to I9. Exit code 1 when one is violated.
 
 #![expect(clippy::disallowed_methods, reason = "it has no clock but this")]
 
@@ -46,7 +46,9 @@ fn asked() -> anyhow::Result<Asked> {
 /// What came of all kills so far.
 #[derive(Default)]
 struct Sum {
+    /// Those that hit a call in flight; no other says anything.
     kills: u64,
+    idle: u64,
     calls: u64,
     executions: usize,
     replayed: usize,
@@ -72,13 +74,19 @@ async fn killed(asked: &Asked, kills: u64, mut dice: Dice, sum: &mut Sum) -> any
     stand.start(None).await?;
     let agents = Agents::new(stand.agents(), dice.fork(1));
     let load = Load::start(&agents, SESSIONS, SLOWEST, &dice.fork(2));
-    for _ in 0..kills {
+    let upto = sum.kills + kills;
+    while sum.kills < upto {
         tokio::time::sleep(Duration::from_micros(dice.below(LONGEST_LIFE * 1000))).await;
+        let hit = agents.open() > 0;
         stand.kill().await?;
         sum.restarts.push(stand.start(None).await?);
         agents.moved(stand.agents());
-        sum.kills += 1;
-        progress(sum, asked.kills, sum.calls + load.made());
+        if hit {
+            sum.kills += 1;
+            progress(sum, asked.kills, sum.calls + load.made());
+        } else {
+            sum.idle += 1;
+        }
     }
     sum.calls += load.stop().await;
     let evidence = stand.evidence(&agents).await?;
@@ -117,8 +125,9 @@ fn report(sum: &mut Sum, took: Duration) -> std::process::ExitCode {
     #[expect(clippy::cast_precision_loss, reason = "a count of kills is small")]
     let bound = 3.0 / sum.kills.max(1) as f64;
     println!(
-        "{} kills in {:.0} s, {} calls, {} executions, {} answers replayed, {} outcomes unknown",
+        "{} kills that hit calls in flight ({} more that did not) in {:.0} s, {} calls, {} executions, {} answers replayed, {} outcomes unknown",
         sum.kills,
+        sum.idle,
         took.as_secs_f64(),
         sum.calls,
         sum.executions,
