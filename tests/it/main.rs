@@ -14,6 +14,7 @@ mod full_disk;
 mod harness;
 mod headers;
 mod incident_004;
+mod keys;
 mod kills;
 mod ledger;
 mod list;
