@@ -25,6 +25,7 @@ mod reload;
 mod resume;
 mod settle;
 mod start;
+mod states;
 mod synced;
 mod together;
 mod traces;

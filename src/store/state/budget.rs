@@ -2,8 +2,10 @@
 //! its call's events; the counters are their sum, so recovery gives the same numbers.
 
 use super::Millis;
+use super::claim::Phase;
 use super::event::Charge;
-use crate::model::ids::ToolName;
+use crate::model::ids::{ActionId, ToolName};
+use crate::model::task::State;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,6 +13,8 @@ use std::collections::BTreeMap;
 pub const MICROS: u64 = 1_000_000;
 /// Calls of a task that the loop detector sees.
 pub const HISTORY: usize = 32;
+/// Calls with side effects that a task can name.
+pub const EVIDENCE: usize = 32;
 /// Tools that a task counts one by one; more share one count.
 const TOOLS: usize = 256;
 /// Where the tools beyond [`TOOLS`] are counted.
@@ -72,6 +76,12 @@ pub struct Task {
     pub tools: BTreeMap<ToolName, Use>,
     /// The last calls, oldest first.
     pub history: Vec<Seen>,
+    /// Where it is in its work; none until its agent says so or something is done.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub state: Option<State>,
+    /// Its last calls with side effects that ran or may have, oldest first (003-76).
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub evidence: Vec<ActionId>,
 }
 
 /// How a task has used one tool.
@@ -266,6 +276,19 @@ impl Task {
             let surplus = (self.history.len() + 1).saturating_sub(HISTORY);
             self.history.drain(..surplus);
             self.history.push(seen);
+        }
+    }
+
+    /// Keeps in mind that `action` ran or may have, and forgets it when it is known that it did not.
+    pub(super) fn prove(&mut self, action: ActionId, phase: &Phase) {
+        self.evidence.retain(|known| *known != action);
+        match phase {
+            Phase::Completed(_) | Phase::Unknown { .. } | Phase::Abandoned => {
+                let surplus = (self.evidence.len() + 1).saturating_sub(EVIDENCE);
+                self.evidence.drain(..surplus);
+                self.evidence.push(action);
+            }
+            Phase::Dispatching | Phase::AwaitingInput { .. } | Phase::NotSent | Phase::Failed { .. } => {}
         }
     }
 
