@@ -1,7 +1,8 @@
 //! The standalone event stream of a legacy HTTP session: what a server says outside any request (PROTOCOL §3.1).
 
+use super::Inbound;
 use super::http::{Endpoint, Wire, read as read_message};
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::Kind;
 use crate::mcp::sse::{Block, Framer};
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -14,7 +15,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Reads until the server says that it offers no such stream, or nobody wants the messages.
-pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<Message>) {
+pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<Inbound>) {
     let mut after: Option<String> = None;
     let mut wait = FIRST_WAIT;
     loop {
@@ -41,7 +42,7 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
                         tracing::warn!("a tool server sent something unreadable on its standalone stream");
                         continue;
                     };
-                    if message.kind != Kind::Response && inbox.send(message).await.is_err() {
+                    if message.kind != Kind::Response && inbox.send(Inbound::Message(message)).await.is_err() {
                         return;
                     }
                 }
