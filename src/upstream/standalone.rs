@@ -32,7 +32,15 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
                     break;
                 }
                 while let Some(block) = framer.next_block() {
-                    let Block::Event(event) = block else { continue };
+                    let event = match block {
+                        Block::Event(event) => event,
+                        Block::Comment(comment) => {
+                            if inbox.send(Inbound::Comment(comment)).await.is_err() {
+                                return;
+                            }
+                            continue;
+                        }
+                    };
                     wait = event.retry.map_or(wait, |ms| Duration::from_millis(ms).clamp(SHORTEST_WAIT, LONGEST_WAIT));
                     after = event.id.or(after);
                     if event.data.is_empty() {
