@@ -2,16 +2,17 @@
 //! tool server does, what the agent is told, what it is told when it sends the same call again, and how often the tool
 //! server was asked in all.
 //!
-//! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`. Not here: refused HTTP/2
-//! streams, which need TLS, and keys that come back after their retention, which takes longer than a scenario may.
+//! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`.
 
 use crate::harness::agent::Answer;
 use crate::harness::gate::{Gate, Setup, beside};
+use crate::harness::refusing::{REFUSALS, Refusing, authority};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer, executions};
 use crate::harness::until;
 use crate::puppet::{self, Puppet, tool};
 use Said::{Code, Done, Error, Replayed, ReplayedFailure, ToolFailed};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// What an agent is told.
@@ -168,6 +169,43 @@ async fn what_was_not_sent_is_sent_when_it_is_asked_for_again() {
     assert_eq!((heard(&again), puppet.executions()), ("Done".to_owned(), 1));
     let last = gate.agent().call("oracle__pay", json!({ "key": "k" })).await;
     assert_eq!((heard(&last), puppet.executions()), ("Replayed".to_owned(), 1));
+}
+
+/// A server on HTTP/2 that refuses a stream, or says good-bye below it, has proven that it processed nothing: the same key may
+/// be sent again, and toolgate does so itself where the contract allows it. Any other reset proves nothing.
+#[tokio::test]
+async fn a_refused_stream_is_proof() {
+    let server = Refusing::start().await;
+    let mut policy = "contracts:\n".to_owned();
+    for (tool, _) in REFUSALS {
+        writeln!(policy, "  oracle__{tool}: {{ purpose: a test, actions: [pay], secrets: [] }}").unwrap();
+        let again = "idempotency: { attempts: 2 }";
+        writeln!(policy, "  oracle__{tool}_again: {{ purpose: a test, actions: [pay], secrets: [], {again} }}")
+            .unwrap();
+    }
+    let members = format!("url: \"{}\"", server.url());
+    let setup = Setup::new().environment("SSL_CERT_FILE", authority().to_str().unwrap());
+    let gate = setup.server_with("oracle", &members).policy(&policy).start().await;
+    for (tool, proves) in REFUSALS {
+        for wire in ["modern", "legacy"] {
+            for (name, sent_again) in [(tool.to_owned(), false), (format!("{tool}_again"), true)] {
+                let (what, key) = (format!("{name}, {wire}"), json!(format!("{name}-{wire}")));
+                let arguments = json!({ "key": key });
+                let mut told = Vec::new();
+                for _ in 0..2 {
+                    told.push(heard(&call(&gate, wire, &format!("oracle__{name}"), &arguments).await));
+                }
+                let (unknown, unsent) = (format!("{UNKNOWN:?}"), format!("{:?}", Code("upstream_unavailable")));
+                let (done, replayed) = (format!("{Done:?}"), format!("{Replayed:?}"));
+                let (expected, calls) = match (proves, sent_again) {
+                    (true, true) => ([done, replayed], (2, 1)),
+                    (true, false) => ([unsent, done], (2, 1)),
+                    (false, _) => ([unknown.clone(), unknown], (1, 0)),
+                };
+                assert_eq!((&told[..], server.calls(&name, &key)), (&expected[..], calls), "{what}");
+            }
+        }
+    }
 }
 
 /// A child that dies after the line was written may have run it, whatever it did.
