@@ -5,13 +5,14 @@
 //! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`.
 
 use crate::harness::agent::Answer;
-use crate::harness::gate::{Gate, Setup, beside};
+use crate::harness::gate::{Gate, Setup, beside, has_later};
 use crate::harness::refusing::{REFUSALS, Refusing, authority};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer, executions};
 use crate::harness::until;
 use crate::puppet::{self, Puppet, tool};
 use Said::{Code, Done, Error, Replayed, ReplayedFailure, ToolFailed};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -169,6 +170,56 @@ async fn what_was_not_sent_is_sent_when_it_is_asked_for_again() {
     assert_eq!((heard(&again), puppet.executions()), ("Done".to_owned(), 1));
     let last = gate.agent().call("oracle__pay", json!({ "key": "k" })).await;
     assert_eq!((heard(&last), puppet.executions()), ("Replayed".to_owned(), 1));
+}
+
+/// A key that comes back after its time is not executed again silently, and is free when it is forgotten; a derived key is
+/// free at once; an unknown outcome never expires (SEMANTICS §3, §4). Needs a time namespace; says so when there is none.
+#[tokio::test]
+#[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
+async fn a_key_expires_and_is_forgotten_in_the_end() {
+    if !has_later() {
+        eprintln!("SKIPPED: no time namespace can be made here; allow user namespaces to try it");
+        return;
+    }
+    let server = Script::new().tool("pay", Behaviour::Answers).tool("lost", Behaviour::HangsUp).start().await;
+    let setup = Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "pay"), ("oracle__lost", "pay")]);
+    let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
+    let expired = Code("idempotency_key_expired");
+    let mut ran = BTreeMap::<String, usize>::new();
+    for (later, given, derived) in [
+        (Duration::ZERO, Done, Done),
+        (Duration::from_mins(55), Replayed, Replayed),
+        (2 * hour, expired, Done),
+        (89 * day, expired, Done),
+        (92 * day, Done, Done),
+    ] {
+        let mut gate = setup.clone().later(later).start().await;
+        for wire in ["modern", "legacy"] {
+            let what = format!("{wire}, {later:?} later");
+            for (tool, key, expected) in
+                [("pay", Some("given"), given), ("pay", None, derived), ("lost", Some("lost"), UNKNOWN)]
+            {
+                let name = format!("{tool}-{key:?}-{wire}");
+                let mut params = json!({ "name": format!("oracle__{tool}"), "arguments": { "key": name } });
+                if let Some(key) = key {
+                    params["_meta"] = json!({ "dev.toolgate/idempotencyKey": format!("{key}-{wire}") });
+                }
+                let answer = match wire {
+                    "legacy" => gate.agent().initialize().await.legacy("tools/call", params).await,
+                    _ => gate.agent().modern("tools/call", params).await,
+                };
+                assert_eq!(heard(&answer), format!("{expected:?}"), "{what}, {name}: {answer:?}");
+                if expected == expired {
+                    assert!(answer.words().contains("did not run again"), "{what}: {}", answer.words());
+                }
+                let runs = ran.entry(name.clone()).or_default();
+                *runs += usize::from(expected == Done || (expected == UNKNOWN && later.is_zero()));
+                assert_eq!(of(&server.executions(), &json!({ "key": name })), *runs, "{what}, {name}");
+            }
+        }
+        gate.terminate();
+        assert!(gate.wait().await.success(), "{}", gate.log());
+    }
 }
 
 /// A server on HTTP/2 that refuses a stream, or says good-bye below it, has proven that it processed nothing: the same key may
