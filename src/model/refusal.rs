@@ -99,7 +99,7 @@ pub enum Refusal {
     },
     /// The task has used up something that it has a limit for (003-40).
     BudgetExceeded {
-        /// What it has used up: `steps`, `tool_calls`, `cost`, `duration` or `failures`.
+        /// What it has used up: `steps`, `tool_calls`, `cost`, `duration`, `failures` or `failures_in_a_row`.
         dimension: &'static str,
         /// What is left of what else has a limit, in words.
         left: String,

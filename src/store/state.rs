@@ -14,7 +14,7 @@ use budget::{Exceeded, Task};
 use claim::{Claim, Phase, Standing};
 use command::{Command, Intent, Reserve, Settle, Spend};
 use digest::Digest;
-use event::{Carried, Charge, Event, Intended, Reserved, Settled, Spent};
+use event::{Carried, Charge, Event, Evidence, Intended, Reserved, Settled, Spent};
 use fence::Session;
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12, clock).
@@ -182,6 +182,11 @@ pub fn apply(event: &Event, view: &mut View) {
                 task.settle(&claim.tool, claim.reserved, settled.charge);
                 task.note(settled.failed, settled.seen, settled.at);
                 task.prove(settled.action, &settled.phase);
+                // What is found out later, by whomever, says nothing of how the task fares now.
+                let is_done = matches!(settled.phase, Phase::Completed(_)) && settled.evidence == Evidence::Exchange;
+                if is_done && !settled.failed {
+                    task.succeed();
+                }
             }
             claim.settle(settled);
         }
@@ -195,6 +200,9 @@ pub fn apply(event: &Event, view: &mut View) {
                 task.settle(&spent.tool, reserved, charge);
             }
             task.note(spent.failed, spent.seen, spent.at);
+            if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
+                task.succeed();
+            }
         }
         Event::Entered { state, at, .. } => {
             let task = view.task.get_or_insert_with(|| Task::new(*at));

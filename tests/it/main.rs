@@ -10,6 +10,7 @@ mod calls;
 mod chaos;
 mod children;
 mod example_003;
+mod failures;
 mod full_disk;
 mod harness;
 mod headers;
