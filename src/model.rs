@@ -11,4 +11,5 @@ pub mod refusal;
 pub mod reply;
 pub mod scope;
 pub mod secret;
+pub mod task;
 pub mod times;

@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 /// Messages that wait to be read on one exchange or one link (SECURITY §8).
 pub const QUEUE: usize = 64;
 
-/// What arrives on an exchange before and with its answer.
+/// What arrives on an exchange before and with its answer, or outside any.
 #[derive(Debug)]
 pub enum Inbound {
     /// A comment on the stream: the server is alive, and may say more.
@@ -36,6 +36,9 @@ pub enum Inbound {
     /// A notification or request that belongs to the exchange, or its answer, which ends it.
     Message(Message),
 }
+
+/// What a server says outside any request: messages and comments. At most [`QUEUE`] of them wait.
+pub type Unsolicited = mpsc::Receiver<Inbound>;
 
 /// Where an exchange's messages come from when they don't come from a response body.
 pub type Inbox = mpsc::Receiver<Result<Inbound, Fault>>;

@@ -118,9 +118,9 @@ impl Door {
             Err(answer) => return json(StatusCode::OK, &Message { id: message.id, ..answer }),
         };
         let (standalone, changed) = (session.stream(STANDALONE), self.relay.tools_changed());
-        let tell = move |message: Message| {
+        let tell = move |outgoing: Outgoing| {
             if let Some(stream) = &standalone {
-                stream.write(&message, false);
+                stream.take(&outgoing);
             }
         };
         tasks::spawn("session", session.clone().follow(unsolicited, changed, tell));

@@ -218,6 +218,7 @@ fn said(arrived: &Arrived, trace: &Trace) -> Said {
         key: meta(idempotency::META),
         key_header: arrived.heads.key.clone(),
         task: meta(task::TASK),
+        state: meta(task::STATE),
         session: meta(task::SESSION),
         session_header: arrived.heads.session.clone(),
         trace: parent(arrived).as_deref().and_then(Trace::parse).map(|_| trace.trace_id()),

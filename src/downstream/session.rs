@@ -7,10 +7,12 @@ use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::Revision;
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
-use crate::model::ids::{AgentId, unguessable};
+use crate::model::ids::{AgentId, ServerName, unguessable};
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::telemetry::tasks;
+use crate::upstream::Inbound;
+use crate::upstream::link::Link;
 use crate::upstream::links::Links;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -30,7 +32,7 @@ const STREAMS_KEPT: usize = 16;
 pub(super) const STANDALONE: u64 = 0;
 
 /// What a server said outside any request: which server, on which link.
-pub type Unsolicited = mpsc::Receiver<(crate::model::ids::ServerName, Arc<crate::upstream::link::Link>, Message)>;
+pub type Unsolicited = mpsc::Receiver<(ServerName, Arc<Link>, Inbound)>;
 
 /// One session.
 pub struct Session {
@@ -100,29 +102,38 @@ impl Session {
         self: Arc<Self>,
         mut unsolicited: Unsolicited,
         mut tools_changed: watch::Receiver<u64>,
-        tell: impl Fn(Message) + Send,
+        tell: impl Fn(Outgoing) + Send,
     ) {
+        let tell_message = |message| tell(Outgoing::Message(Box::new(message)));
         tools_changed.borrow_and_update();
         loop {
             tokio::select! {
                 () = self.ended.cancelled() => return,
                 changed = tools_changed.changed() => {
                     if changed.is_err() { return; }
-                    tell(Message::notification("notifications/tools/list_changed", None));
+                    tell_message(Message::notification("notifications/tools/list_changed", None));
                 }
-                message = unsolicited.recv() => {
-                    let Some((name, link, message)) = message else { return };
+                said = unsolicited.recv() => {
+                    let Some((name, link, said)) = said else { return };
+                    let message = match said {
+                        Inbound::Message(message) => message,
+                        Inbound::Comment(comment) => {
+                            tell(Outgoing::Comment(comment));
+                            continue;
+                        }
+                        Inbound::Interrupted(_) => continue,
+                    };
                     match (message.kind, message.method.as_str()) {
                         (Kind::Notification, "notifications/tools/list_changed") => {
                             if let Some(server) = self.links.servers().get(name.as_str()) { server.tools_changed(); }
                         }
                         (Kind::Request, _) => {
-                            if let Some(message) = self.links.questions.ask(&link, message).await { tell(message); }
+                            if let Some(message) = self.links.questions.ask(&link, message).await { tell_message(message); }
                         }
                         (Kind::Notification, "notifications/cancelled") => {
-                            if let Some(note) = self.links.questions.take_back(&link, message) { tell(note); }
+                            if let Some(note) = self.links.questions.take_back(&link, message) { tell_message(note); }
                         }
-                        (Kind::Notification | Kind::Response, _) => tell(message),
+                        (Kind::Notification | Kind::Response, _) => tell_message(message),
                     }
                 }
             }

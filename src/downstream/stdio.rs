@@ -127,7 +127,11 @@ impl Desk {
                 self.say(&Message { id: message.id, ..answer }).await;
                 let (out, changed) = (self.out.clone(), self.door.relay.tools_changed());
                 // A full queue means that the agent does not read; its notifications are lost before its answers are.
-                let tell = move |message: Message| drop(out.try_send(message.encode()));
+                let tell = move |outgoing: Outgoing| match outgoing {
+                    Outgoing::Message(message) | Outgoing::Last(message) => drop(out.try_send(message.encode())),
+                    // There are none on standard output.
+                    Outgoing::Comment(_) | Outgoing::Interrupted(_) => {}
+                };
                 tasks::spawn("session", session.clone().follow(unsolicited, changed, tell));
                 self.session = Some(session);
             }

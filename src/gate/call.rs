@@ -5,14 +5,15 @@ use super::deliver::{Delivery, deliver};
 use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
 use super::record;
+use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
 use crate::failpoint;
-use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given};
+use crate::guards::{Mode, ToolRules};
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -67,7 +68,7 @@ impl Call {
     }
 
     /// The call as the key is made of it.
-    fn asked<'a>(&'a self, tool: &'a Tool) -> Asked<'a> {
+    pub(super) fn asked<'a>(&'a self, tool: &'a Tool) -> Asked<'a> {
         let (judged, server) = (&self.judged, &tool.server.settings.name);
         let (meta, header) = (judged.said.key.as_ref(), judged.said.key_header.as_deref());
         let given = Given { meta, argument: judged.key_argument.as_ref(), header };
@@ -103,6 +104,9 @@ impl Gate {
         let ended = AssertUnwindSafe(running).catch_unwind().await;
         let ending = ended.unwrap_or_else(|_| Err(taken.after_panic()));
         let judged = (&*policy, &*call, tool.as_deref());
+        if is_planned(&call) == Ok(true) && !matches!(ending, Err(Refusal::Planned)) {
+            self.effects.give_up_plan(&call).await;
+        }
         let (outcome, ending) = record::settle(&self, judged, (&mut trail, taken), ending).await;
         // A modern agent that cancelled wants to hear no more of the call (PROTOCOL §1.7).
         if call.era == Era::Legacy || !matches!(ending, Err(Refusal::Cancelled)) {
@@ -142,14 +146,16 @@ async fn guarded(
     failpoint::reached("after-policy");
     // Step 6 stands here when it exists: rewrite. Nothing below is done where nothing is enforced.
     if policy.mode == Mode::Observe {
-        taken.slot = Some(gate.slot()?);
-        return deliver(effects, Delivery { call, tool, rules, cleared: Cleared::Observed(passed) }, (trail, taken))
-            .await;
+        return observed(gate, (call, tool, rules), passed, (trail, taken)).await;
     }
     let bill = effects.bill(policy, call, rules, trail).await?;
+    effects.advance(call, &bill, rules, trail).await?;
     let allowed = trail
         .check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &passed))?;
     trail.warning = allowed.warning;
+    if is_planned(call)? {
+        return planned(effects, (call, tool, rules), (&bill, &allowed.watched), trail).await;
+    }
     let Some(idempotency) = &rules.idempotency else {
         let affordable = effects.afford(&bill, &mut trail.remaining).await;
         trail.check(Stage::Budget, affordable)?;
@@ -189,6 +195,19 @@ async fn guarded(
     deliver(effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }
 
+/// Sends what observe mode lets pass, unless it is only planned.
+async fn observed(
+    gate: &Gate,
+    (call, tool, rules): (&Arc<Call>, &Arc<Tool>, &Arc<ToolRules>),
+    passed: Ruled,
+    (trail, taken): (&mut Trail, &mut Taken),
+) -> Result<Message, Refusal> {
+    trail.check(Stage::Repetition, if is_planned(call)? { Err(Refusal::Planned) } else { Ok(()) })?;
+    taken.slot = Some(gate.slot()?);
+    let cleared = Cleared::Observed(passed);
+    deliver(&gate.effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await
+}
+
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
 fn judged(admitted: &Admitted<'_>, call: &Call, tool: &Tool, trail: &mut Trail) -> Result<Ruled, Refusal> {
     let (caller, arguments, rules) = (&*call.caller, &call.judged.arguments, admitted.rules());
@@ -210,6 +229,7 @@ fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, trail): (Out
         claimed_by: trail.claimed_by,
         budget_remaining: trail.remaining.as_ref(),
         warning: trail.warning,
+        evidence: &trail.evidence,
     };
     let answer = match ending {
         Ok(reply) if reply.is_error => reply.clone(),

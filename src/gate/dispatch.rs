@@ -104,6 +104,10 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>) -> Parcel {
 pub(super) fn dispatch(call: Arc<Call>, tool: Arc<Tool>, parcel: Parcel, terms: Terms) -> Exchange {
     Box::pin(async move {
         let server = &tool.server.settings.name;
+        // What it offers when it comes back is not known yet.
+        if tool.server.up().is_none() {
+            return Err(Broken::Fault(Fault::unsent(format!("tool server `{server}` is down"))));
+        }
         let passage = Passage {
             outlet: &call.outlet,
             links: &call.links,

@@ -137,7 +137,7 @@ impl Effects {
         }
     }
 
-    async fn look(&self, place: Place) -> Result<View, Refusal> {
+    pub(super) async fn look(&self, place: Place) -> Result<View, Refusal> {
         self.store.look(place).await.map_err(unavailable)
     }
 
@@ -246,12 +246,12 @@ impl Effects {
             Err(Refused::Taken(_)) => Ok(None),
             Err(Refused::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
             Err(Refused::Fenced { .. }) => Err(Refusal::Fenced),
-            Ok(_) | Err(Refused::Settled) => Err(Refusal::InternalError),
+            Ok(_) | Err(Refused::State { .. } | Refused::Settled) => Err(Refusal::InternalError),
         }
     }
 }
 
-fn of_task(task: Digest) -> Place {
+pub(super) fn of_task(task: Digest) -> Place {
     Place { task: Some(task), ..Place::default() }
 }
 

@@ -5,13 +5,16 @@ use super::call::Call;
 use super::taken::{Ended, Taken};
 use super::toolbox::Tool;
 use super::trail::Trail;
+use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
+use crate::guards::task::reported;
 use crate::mcp::canonical;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::call::ToolCall;
 use crate::model::entry::Entry;
 use crate::model::refusal::Refusal;
+use crate::model::task::State;
 use crate::policy::Policy;
 use crate::store::state::budget::Seen;
 use crate::store::state::digest::Digest;
@@ -21,13 +24,11 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
-/// The state of a task while a call with a side effect runs (003-81).
-const EXECUTE: &str = "execute";
-
 /// What became of a call that ended like this.
 fn outcome_of(ending: &Result<Message, Refusal>, trail: &Trail) -> Outcome {
     match ending {
         Ok(_) => Outcome::Answered,
+        Err(Refusal::Planned) => Outcome::Planned,
         Err(Refusal::OutcomeUnknown) => Outcome::Unknown,
         Err(Refusal::Cancelled | Refusal::UpstreamFailed) => Outcome::Failed,
         Err(_) if trail.fault.is_some() => Outcome::Failed,
@@ -61,7 +62,7 @@ pub(super) async fn settle(
     let entry = entry(gate, (policy, call, tool), (trail, latency), Some(&ending));
     let ended = Ended { failed: has_failed(&entry), seen: seen(&entry) };
     let claimed = taken.claim.is_some();
-    let executed = (trail.sent > 0 && entry.state == EXECUTE).then(|| effect(&entry));
+    let executed = (trail.sent > 0 && changes(policy, call)).then(|| effect(&entry));
     let settled = taken.settle(&gate.effects, entry, ending.as_ref().ok(), ended).await;
     if claimed {
         trail.settled(settled.is_ok());
@@ -210,15 +211,19 @@ fn entry(
         params_hash: params_hash(&judged.arguments),
         actions: rules.map(|rules| rules.actions.clone()).unwrap_or_default(),
         audit: rules.map(|rules| audited(&rules.audit, &judged.arguments)).unwrap_or_default(),
-        state: if rules.is_some_and(|rules| !rules.side_effect) { "collect" } else { EXECUTE }.to_owned(),
+        task: said(judged.said.task.as_ref()),
+        state: state(judged, rules.map(|rules| &**rules)).word().to_owned(),
+        state_before: trail.before.map(|state| state.word().to_owned()),
         event: match ending {
             None => "enter",
-            Some(Ok(_)) => "exit",
+            Some(Ok(_) | Err(Refusal::Planned)) => "exit",
             Some(Err(_)) => "fail",
         }
         .to_owned(),
         outcome: ending.map_or("dispatching", |ending| outcome_of(ending, trail).word()).to_owned(),
-        aborted_reason: refusal.map(|refusal| refusal.code().to_owned()),
+        aborted_reason: refusal
+            .filter(|refusal| **refusal != Refusal::Planned)
+            .map(|refusal| refusal.code().to_owned()),
         stage: trail.stage.as_str().to_owned(),
         decided_by: refusal.and_then(|refusal| decided_by(policy, call, refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
@@ -238,9 +243,25 @@ fn entry(
     }
 }
 
+/// Whether the call changes something, as its contract says; without one it may.
+fn changes(policy: &Policy, call: &Call) -> bool {
+    policy.allowlist.admit(&call.caller, &call.judged.tool).map_or(true, |admitted| admitted.rules().side_effect)
+}
+
 /// The wire's session, or the one that the agent names.
 fn session(judged: &ToolCall) -> Option<String> {
-    judged.session.clone().or_else(|| judged.said.session.as_ref()?.as_str().map(str::to_owned))
+    judged.session.clone().or_else(|| said(judged.said.session.as_ref()))
+}
+
+fn said(name: Option<&Value>) -> Option<String> {
+    name?.as_str().map(str::to_owned)
+}
+
+/// Where the task is: as its agent reports, else as the call tells (003-10).
+fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> State {
+    let changes = rules.is_none_or(|rules| rules.side_effect);
+    let reported = reported(judged, changes).ok().flatten();
+    reported.unwrap_or(if changes { State::Execute } else { State::Collect })
 }
 
 /// Layer and pattern, or rule; for operators only.

@@ -33,10 +33,11 @@ pub struct Tool {
 pub struct Tools {
     /// Rises with every change.
     pub version: u64,
-    /// By server in the configuration's order, then in the server's.
+    /// Those that can be called now, by server in the configuration's order, then in the server's.
     pub all: Vec<Arc<Tool>>,
     /// Tools that are not offered: server, reason for metrics, tool and reason in words.
     pub quarantined: Vec<(ServerName, &'static str, String)>,
+    /// Also those of servers that are down, as they were last.
     by_name: HashMap<ToolName, Arc<Tool>>,
     /// The servers that were tried at least once, whatever came of it.
     tried: HashSet<ServerName>,
@@ -48,7 +49,8 @@ impl Tools {
         servers.all().iter().all(|server| self.tried.contains(&server.settings.name))
     }
 
-    /// The tool of that name.
+    /// The tool of that name. Its server may be down: then nothing can be sent, and what was answered before can be told
+    /// again (SEMANTICS §4).
     pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
         self.by_name.get(name)
     }
@@ -144,7 +146,11 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
             continue;
         }
         tools.tried.insert(server.settings.name.clone());
-        let Some(up) = server.up() else { continue };
+        let Some(up) = server.up() else {
+            let known = old.by_name.iter().filter(|(_, tool)| tool.server.settings.name == server.settings.name);
+            tools.by_name.extend(known.map(|(name, tool)| (name.clone(), tool.clone())));
+            continue;
+        };
         for (name, reason, words) in &up.catalog.quarantined {
             let shown: String = name.chars().take(64).collect();
             tools.quarantined.push((

@@ -6,6 +6,7 @@ use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::reply::{Fault, Sent};
+use crate::model::task::State;
 use crate::telemetry::metrics::Metrics;
 use serde_json::Value;
 use std::sync::Arc;
@@ -84,6 +85,10 @@ pub struct Trail {
     pub remaining: Option<Value>,
     /// Steps that its task had used before it, and their cost in millionths, when that is counted.
     pub used: Option<(u64, u64)>,
+    /// Where its task was, when its agent says where it is.
+    pub before: Option<State>,
+    /// What its task has done, when that is to be summarized.
+    pub evidence: Vec<ActionId>,
     /// What the agent should know beside its answer.
     pub warning: Option<&'static str>,
     /// The answer of a call whose outcome could not be recorded.
@@ -108,6 +113,8 @@ impl Trail {
             fence: None,
             remaining: None,
             used: None,
+            before: None,
+            evidence: Vec::new(),
             warning: None,
             unrecorded: None,
         }

@@ -7,12 +7,15 @@ use crate::model::call::{Said, ToolCall};
 use crate::model::caller::Caller;
 use crate::model::ids::TenantId;
 use crate::model::refusal::Refusal;
+use crate::model::task::State;
 use crate::store::state::digest::Digest;
 use serde_json::Value;
 use std::borrow::Cow;
 
 /// Where agents name the task in `_meta`.
 pub const TASK: &str = "dev.toolgate/task";
+/// Where agents say in `_meta` where the task is.
+pub const STATE: &str = "dev.toolgate/state";
 /// Where agents name the session in `_meta`.
 pub const SESSION: &str = "dev.toolgate/session";
 /// Characters of a name at most.
@@ -69,6 +72,26 @@ impl Belonging {
             None => session.clone(),
         };
         Ok(Self { task: named(caller, &task), session: named(caller, &session) })
+    }
+}
+
+/// Where the agent says that its task is, if it does (003-10). What changes something is planned or executed, whatever it is
+/// called.
+pub fn reported(call: &ToolCall, side_effect: bool) -> Result<Option<State>, Refusal> {
+    let Some(said) = &call.said.state else { return Ok(None) };
+    let state = said.as_str().and_then(State::read);
+    let fits = |state: &State| !side_effect || matches!(state, State::Plan | State::Execute);
+    let expected = |words: &str| format!("`_meta` member `{STATE}` to be {words}");
+    match (state, side_effect) {
+        (Some(state), _) if fits(&state) => Ok(Some(state)),
+        (_, true) => {
+            let expected = expected("`plan` or `execute` for a tool that changes something");
+            Err(Refusal::SchemaInvalid { pointer: String::new(), expected })
+        }
+        (_, false) => {
+            let expected = expected("`collect`, `plan`, `execute` or `summarize`");
+            Err(Refusal::SchemaInvalid { pointer: String::new(), expected })
+        }
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Decision<'a> {
     pub claimed_by: Option<ActionId>,
     /// What is left of the task's budget, by dimension, if anything is limited.
     pub budget_remaining: Option<&'a Value>,
+    /// The calls with side effects that the task has made, when it summarizes (003-76).
+    pub evidence: &'a [ActionId],
     /// How the task begins to repeat itself, before it is stopped for it.
     pub warning: Option<&'a str>,
 }
@@ -92,6 +94,10 @@ impl Decision<'_> {
         }
         if let Some(left) = self.budget_remaining {
             decision.push(("budget_remaining", Text::of(left)));
+        }
+        if !self.evidence.is_empty() {
+            let calls: Vec<String> = self.evidence.iter().map(ToString::to_string).collect();
+            decision.push(("evidence", Text::of(&json!(calls))));
         }
         if let Some(warning) = self.warning {
             decision.push(("warning", Text::string(warning)));

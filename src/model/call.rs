@@ -44,6 +44,8 @@ pub struct Said {
     pub key_header: Option<String>,
     /// `_meta["dev.toolgate/task"]`.
     pub task: Option<Value>,
+    /// `_meta["dev.toolgate/state"]`.
+    pub state: Option<Value>,
     /// `_meta["dev.toolgate/session"]`.
     pub session: Option<Value>,
     /// The header that the configuration names for the session; empty when it is no text.

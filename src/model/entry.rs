@@ -38,11 +38,17 @@ pub struct Entry {
     /// Arguments the contract's `audit` names, as sent.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty", default)]
     pub audit: serde_json::Map<String, serde_json::Value>,
-    /// State of the task (003-81): `collect` for reads, `execute` for everything else.
+    /// The task, as the agent names it; none: the session is the task (003-04).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub task: Option<String>,
+    /// State of the task (003-81), as its agent reports it; else `collect` for reads, `execute` for everything else.
     pub state: String,
-    /// `enter` when it is about to be sent, `exit` when it was answered, `fail` when it was refused or broke (003-82).
+    /// Where the task was before, if its agent reports states and it was anywhere.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub state_before: Option<String>,
+    /// `enter` when it is about to be sent, `exit` when it was answered or could be executed as planned, `fail` when it was refused or broke (003-82).
     pub event: String,
-    /// `answered`, `refused`, `failed` or `unknown`; `dispatching` until that is known (003-71).
+    /// `answered`, `planned`, `refused`, `failed` or `unknown`; `dispatching` until that is known (003-71).
     pub outcome: String,
     /// The refusal's code (003-37 `aborted_reason`, 003-83).
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -1,5 +1,6 @@
 //! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in the README; a test compares.
 
+use super::task::State;
 use std::sync::Arc;
 
 mod words;
@@ -63,6 +64,15 @@ pub enum Refusal {
         /// What the contract says is expected; its author's words.
         expected: String,
     },
+    /// The task cannot come to the state that its agent reports from where it is (003-73 … 003-76).
+    StateOutOfOrder {
+        /// Where it is; none: nowhere yet.
+        before: Option<State>,
+        /// What its agent reports.
+        state: State,
+    },
+    /// The call was only planned: it would be sent now (003-74).
+    Planned,
     /// The calls of the task repeat themselves without getting anywhere.
     LoopDetected {
         /// How they do, in words.
@@ -89,7 +99,7 @@ pub enum Refusal {
     },
     /// The task has used up something that it has a limit for (003-40).
     BudgetExceeded {
-        /// What it has used up: `steps`, `tool_calls`, `cost`, `duration` or `failures`.
+        /// What it has used up: `steps`, `tool_calls`, `cost`, `duration`, `failures` or `failures_in_a_row`.
         dimension: &'static str,
         /// What is left of what else has a limit, in words.
         left: String,
@@ -143,6 +153,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ("tenant_mismatch", "the call names another tenant than the caller's", "use the caller's own tenant"),
     ("resource_denied", "the call names a resource outside the caller's reach", "use a resource of the caller's own"),
     (
+        "state_out_of_order",
+        "the task cannot come to the state that its agent reports from where it is",
+        "plan the call before it is executed, execute before summarizing; or report no state",
+    ),
+    (
         "loop_detected",
         "the task's calls repeat themselves without getting anywhere",
         "do something else: other arguments, another tool, or report what is missing",
@@ -176,6 +191,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "budget_exceeded",
         "the task has used up its steps, tool_calls, cost, duration or failures, or the tool its rate",
         "stop, and report what was done and what is missing; after a rate, send the same call later",
+    ),
+    (
+        "planned",
+        "the call was only planned: it would be sent now, and was not",
+        "to run it, send the same call with the state `execute`",
     ),
     ("fenced", "another holder of the session has gone on since", "stop: another one works on this session"),
     ("session_busy", "other calls of the session have to end first", "send the same call again after the given time"),
@@ -219,6 +239,8 @@ impl Refusal {
             Self::TenantMismatch { .. } => "tenant_mismatch",
             Self::ResourceDenied { .. } => "resource_denied",
             Self::Rule { code, .. } => code,
+            Self::StateOutOfOrder { .. } => "state_out_of_order",
+            Self::Planned => "planned",
             Self::LoopDetected { .. } => "loop_detected",
             Self::IdempotencyKeyRequired { .. } => "idempotency_key_required",
             Self::IdempotencyConflict => "idempotency_conflict",
@@ -276,9 +298,11 @@ impl Refusal {
     /// Whether and how to try again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::UpstreamUnavailable | Self::UpstreamFailed | Self::Cancelled | Self::StoreUnavailable => {
-                Retry::SameKey
-            }
+            Self::UpstreamUnavailable
+            | Self::UpstreamFailed
+            | Self::Cancelled
+            | Self::StoreUnavailable
+            | Self::Planned => Retry::SameKey,
             Self::Overloaded | Self::SessionBusy => Retry::AfterMs(1000),
             Self::DuplicateInFlight { after_ms } | Self::RateExceeded { after_ms } => Retry::AfterMs(*after_ms),
             Self::IdempotencyKeyRequired { .. } | Self::IdempotencyConflict | Self::IdempotencyKeyExpired => {
@@ -290,6 +314,7 @@ impl Refusal {
             | Self::TenantMismatch { .. }
             | Self::ResourceDenied { .. }
             | Self::Rule { .. }
+            | Self::StateOutOfOrder { .. }
             | Self::LoopDetected { .. }
             | Self::BudgetCallsExceeded { .. }
             | Self::BudgetExceeded { .. }

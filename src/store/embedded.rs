@@ -159,7 +159,7 @@ fn reached(event: &Event, intent: &'static str, outcome: &'static str) {
     match event {
         Event::Intended(_) => failpoint::reached(intent),
         Event::Settled(_) => failpoint::reached(outcome),
-        Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => {}
+        Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_) => {}
     }
 }
 
@@ -167,7 +167,7 @@ fn reached(event: &Event, intent: &'static str, outcome: &'static str) {
 fn is_awaited(event: &Event) -> bool {
     match event {
         Event::Intended(_) | Event::Settled(_) | Event::Fenced { .. } => true,
-        Event::Reserved(_) | Event::Spent(_) | Event::Carried(_) => false,
+        Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Carried(_) => false,
     }
 }
 

@@ -9,11 +9,12 @@ pub mod digest;
 pub mod event;
 pub mod fence;
 
+use crate::model::task::State;
 use budget::{Exceeded, Task};
 use claim::{Claim, Phase, Standing};
 use command::{Command, Intent, Reserve, Settle, Spend};
 use digest::Digest;
-use event::{Carried, Charge, Event, Intended, Reserved, Settled, Spent};
+use event::{Carried, Charge, Event, Evidence, Intended, Reserved, Settled, Spent};
 use fence::Session;
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12, clock).
@@ -53,6 +54,11 @@ pub enum Refused {
         /// The newest token that was used.
         current: u64,
     },
+    /// Step 7: the task cannot come to that state from where it is.
+    State {
+        /// Where it is.
+        before: Option<State>,
+    },
     /// A settlement for a claim that does not exist or is settled, or by evidence that says nothing about it.
     Settled,
 }
@@ -64,6 +70,11 @@ pub fn decide(command: &Command, view: &View, now: Millis) -> Result<Event, Refu
         Command::Settle(settle) => settled(settle, view, now).map(Event::Settled),
         Command::Reserve(reserve) => reserved(reserve, view, now).map(Event::Reserved),
         Command::Spend(spend) => Ok(Event::Spent(spent(spend, now))),
+        Command::Enter { task, state } => {
+            let before = view.task.as_ref().and_then(|task| task.state);
+            let entered = Event::Entered { task: *task, state: *state, at: now };
+            if state.may_follow(before) { Ok(entered) } else { Err(Refused::State { before }) }
+        }
         Command::Fence { session, token } => {
             fence::admit(view.session.as_ref(), *token)?;
             Ok(Event::Fenced { session: *session, token: *token, at: now })
@@ -157,6 +168,10 @@ pub fn apply(event: &Event, view: &mut View) {
             if intended.round == 0 {
                 let task = view.task.get_or_insert_with(|| Task::new(intended.at));
                 task.reserve(&intended.entry.tool, intended.cost, intended.rate, intended.at);
+                // What is done is done, whatever its agent says of it.
+                if intended.entry.state == State::Execute.word() {
+                    task.state = Some(State::Execute);
+                }
             }
             view.session = Some(Session::holding(view.session.as_ref(), intended.fence, intended.at));
             view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
@@ -166,6 +181,12 @@ pub fn apply(event: &Event, view: &mut View) {
             if let Some(task) = &mut view.task {
                 task.settle(&claim.tool, claim.reserved, settled.charge);
                 task.note(settled.failed, settled.seen, settled.at);
+                task.prove(settled.action, &settled.phase);
+                // What is found out later, by whomever, says nothing of how the task fares now.
+                let is_done = matches!(settled.phase, Phase::Completed(_)) && settled.evidence == Evidence::Exchange;
+                if is_done && !settled.failed {
+                    task.succeed();
+                }
             }
             claim.settle(settled);
         }
@@ -179,6 +200,13 @@ pub fn apply(event: &Event, view: &mut View) {
                 task.settle(&spent.tool, reserved, charge);
             }
             task.note(spent.failed, spent.seen, spent.at);
+            if !spent.failed && spent.seen.is_none_or(|seen| !seen.refused) {
+                task.succeed();
+            }
+        }
+        Event::Entered { state, at, .. } => {
+            let task = view.task.get_or_insert_with(|| Task::new(*at));
+            (task.state, task.last) = (Some(*state), task.last.max(*at));
         }
         Event::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
         Event::Carried(Carried::Task(_, task)) => view.task = Some(task.clone()),

@@ -30,9 +30,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod payload;
+mod untouched;
 
 pub use payload::Payload;
 use payload::payload;
+use untouched::is_untouched;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -205,6 +207,8 @@ impl Endpoint {
         sent.map(|response| response.map(Arriving::elsewhere)).map_err(|error| {
             if error.is_connect() {
                 Fault::unsent(of_error("no connection to the tool server", &error))
+            } else if is_untouched(&error) {
+                Fault::unsent(of_error("the tool server refused the request unread", &error))
             } else {
                 Fault::after_sending(of_error("the connection to the tool server broke", &error))
             }

@@ -168,7 +168,7 @@ impl Link {
     }
 
     /// Reads the standalone stream of a legacy HTTP session into `inbox` until the link ends.
-    pub fn listen(self: &Arc<Self>, inbox: mpsc::Sender<Message>) {
+    pub fn listen(self: &Arc<Self>, inbox: mpsc::Sender<Inbound>) {
         let Carrier::Http { endpoint, session } = &self.carrier else { return };
         let wire = Wire { revision: Some(self.revision), session: session.clone(), params: Vec::new() };
         let (endpoint, ended) = (endpoint.clone(), self.ended.clone());

@@ -1,5 +1,6 @@
 //! The links that serve one agent: the shared modern ones, or those of its own legacy session.
 
+use super::Inbound;
 use super::link::{Exchange, Link};
 use super::owners::Tasks;
 use super::questions::Questions;
@@ -38,7 +39,7 @@ struct Session {
     initialize: Text,
     links: tokio::sync::Mutex<HashMap<ServerName, Arc<Link>>>,
     opening: tokio::sync::Mutex<()>,
-    unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Message)>,
+    unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
 }
 
 struct InFlight {
@@ -92,7 +93,7 @@ impl Links {
     pub fn session(
         servers: Arc<Servers>,
         initialize: Text,
-        unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Message)>,
+        unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
     ) -> Self {
         let session = Session {
             initialize,
@@ -181,9 +182,9 @@ impl Links {
         session.links.lock().await.insert(name.clone(), link.clone());
         let (inbox, weak) = (session.unsolicited.clone(), Arc::downgrade(&link));
         crate::telemetry::tasks::spawn("unsolicited messages", async move {
-            while let Some(message) = unsolicited.recv().await {
+            while let Some(said) = unsolicited.recv().await {
                 let Some(link) = weak.upgrade() else { return };
-                if inbox.send((name.clone(), link, message)).await.is_err() {
+                if inbox.send((name.clone(), link, said)).await.is_err() {
                     return;
                 }
             }

@@ -1,6 +1,7 @@
 //! Finds out which eras a server speaks (PROTOCOL §4.1): `server/discover` first, then `initialize`. An outage is never
 //! taken for a verdict.
 
+use super::Unsolicited;
 use super::catalog::own_params;
 use super::child::{self, Process};
 use super::http::Endpoint;
@@ -64,7 +65,7 @@ impl Verdict {
 pub(super) struct Probed {
     pub(super) verdict: Arc<Verdict>,
     pub(super) base: Arc<Link>,
-    pub(super) unsolicited: mpsc::Receiver<Message>,
+    pub(super) unsolicited: Unsolicited,
 }
 
 /// Connects and finds out, or believes what is `known`.
@@ -105,7 +106,7 @@ pub(super) async fn probe(
     }
 }
 
-type Opened = (Arc<Link>, Message, mpsc::Receiver<Message>);
+type Opened = (Arc<Link>, Message, Unsolicited);
 
 enum Legacy {
     Known(Option<Text>),
@@ -147,7 +148,7 @@ pub(super) async fn open_legacy(settings: &Settings, around: &Surroundings, para
     }
 }
 
-type Started = (Arc<Conversation>, Process, mpsc::Receiver<Message>);
+type Started = (Arc<Conversation>, Process, Unsolicited);
 
 fn start(command: &child::Command, around: &Surroundings) -> Result<Started, Fault> {
     let mut process = Process::spawn(command, &around.guard, &around.leftovers)?;
@@ -158,7 +159,7 @@ fn start(command: &child::Command, around: &Surroundings) -> Result<Started, Fau
     Ok((Arc::new(conversation), process, unsolicited))
 }
 
-type Discovered = (Arc<Link>, mpsc::Receiver<Message>, Text);
+type Discovered = (Arc<Link>, Unsolicited, Text);
 
 /// None: the server answered, and what it said is not modern.
 async fn discover(settings: &Settings, around: &Surroundings) -> Result<Option<Discovered>, Fault> {

@@ -12,14 +12,14 @@ use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
-use crate::upstream::Inbound;
+use crate::upstream::{Inbound, Unsolicited};
 use http::{HeaderMap, Uri};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
@@ -133,7 +133,7 @@ impl Server {
     }
 
     /// Opens a legacy session of its own for one agent session.
-    pub async fn open(&self, params: &Text) -> Result<(Arc<Link>, Message, mpsc::Receiver<Message>), Fault> {
+    pub async fn open(&self, params: &Text) -> Result<(Arc<Link>, Message, Unsolicited), Fault> {
         let opening = probe::open_legacy(&self.settings, &self.surroundings, params);
         let opened = tokio::time::timeout(self.settings.start_timeout, opening).await;
         opened.map_err(|_| Fault::after_sending("the tool server did not answer `initialize` in time"))?
@@ -176,7 +176,7 @@ impl Server {
         }
     }
 
-    async fn connect(&self) -> Result<(Up, mpsc::Receiver<Message>), Fault> {
+    async fn connect(&self) -> Result<(Up, Unsolicited), Fault> {
         let known = self.verdict.lock().clone();
         let probed = probe::probe(&self.settings, &self.surroundings, known).await?;
         *self.verdict.lock() = Some(probed.verdict.clone());
@@ -195,12 +195,7 @@ impl Server {
     }
 
     /// Follows changes until the server is lost; says why.
-    async fn watch(
-        &self,
-        base: &Arc<Link>,
-        mut unsolicited: mpsc::Receiver<Message>,
-        stop: &CancellationToken,
-    ) -> String {
+    async fn watch(&self, base: &Arc<Link>, mut unsolicited: Unsolicited, stop: &CancellationToken) -> String {
         let (mut talks, mut stale, mut due) = (true, false, Box::pin(tokio::time::sleep(Duration::ZERO)));
         let mut listening = Box::pin(self.listen(base));
         loop {
@@ -211,9 +206,9 @@ impl Server {
                     if let Err(fault) = self.list_again(base).await { return fault.what; }
                 }
                 why = &mut listening => return why,
-                message = unsolicited.recv(), if talks => match message {
-                    Some(message) if message.method == "notifications/tools/list_changed" => self.stale.notify_one(),
-                    Some(message) if message.kind == Kind::Request => self.decline(base, message).await,
+                said = unsolicited.recv(), if talks => match said {
+                    Some(Inbound::Message(message)) if message.method == "notifications/tools/list_changed" => self.stale.notify_one(),
+                    Some(Inbound::Message(message)) if message.kind == Kind::Request => self.decline(base, message).await,
                     Some(_) => {}
                     None => talks = false,
                 },

@@ -1,7 +1,8 @@
 //! The standalone event stream of a legacy HTTP session: what a server says outside any request (PROTOCOL §3.1).
 
+use super::Inbound;
 use super::http::{Endpoint, Wire, read as read_message};
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::Kind;
 use crate::mcp::sse::{Block, Framer};
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -14,7 +15,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Reads until the server says that it offers no such stream, or nobody wants the messages.
-pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<Message>) {
+pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<Inbound>) {
     let mut after: Option<String> = None;
     let mut wait = FIRST_WAIT;
     loop {
@@ -31,7 +32,15 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
                     break;
                 }
                 while let Some(block) = framer.next_block() {
-                    let Block::Event(event) = block else { continue };
+                    let event = match block {
+                        Block::Event(event) => event,
+                        Block::Comment(comment) => {
+                            if inbox.send(Inbound::Comment(comment)).await.is_err() {
+                                return;
+                            }
+                            continue;
+                        }
+                    };
                     wait = event.retry.map_or(wait, |ms| Duration::from_millis(ms).clamp(SHORTEST_WAIT, LONGEST_WAIT));
                     after = event.id.or(after);
                     if event.data.is_empty() {
@@ -41,7 +50,7 @@ pub(super) async fn read(endpoint: &Endpoint, wire: &Wire, inbox: &mpsc::Sender<
                         tracing::warn!("a tool server sent something unreadable on its standalone stream");
                         continue;
                     };
-                    if message.kind != Kind::Response && inbox.send(message).await.is_err() {
+                    if message.kind != Kind::Response && inbox.send(Inbound::Message(message)).await.is_err() {
                         return;
                     }
                 }

@@ -3,7 +3,7 @@
 //! Two tasks: one writes lines in the order they were queued, one reads and gives every message to whom it belongs
 //! (`routes.rs`). Neither waits for an agent: an inbox that is full loses notifications, never its answer.
 
-use super::Inbox;
+use super::{Inbox, Unsolicited};
 use crate::failpoint;
 use crate::mcp::message::Message;
 use crate::model::ids::ServerName;
@@ -71,7 +71,7 @@ impl Conversation {
     /// ([`super::child::Process::ending`]); `std::future::pending()` where there is no process. What belongs to no
     /// request of ours arrives at the receiver: other notifications, and requests of the server, which must be answered
     /// by [`Self::notify`].
-    pub fn start<R, W, E>(server: &ServerName, input: R, output: W, ending: E) -> (Self, mpsc::Receiver<Message>)
+    pub fn start<R, W, E>(server: &ServerName, input: R, output: W, ending: E) -> (Self, Unsolicited)
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,

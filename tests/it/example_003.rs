@@ -1,8 +1,9 @@
-//! The example contract of the documents, code by code (003-21 … 003-32). The tool's own schema is open, so that every
+//! The example contract of the documents, code by code (003-21 … 003-33). The tool's own schema is open, so that every
 //! refusal is the contract's.
 
 use crate::puppet::{Puppet, tool};
-use crate::stage::{Gate, Launched, Settings, code};
+use crate::stage::{Agent, Gate, Launched, Settings, code};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -27,6 +28,14 @@ contracts:
     secrets: []
     audit: [customer_id]
 "#;
+
+/// The same with its sections `idempotency` and `budget` (003-51, 003-61, 003-62), beside a tool that uses up the same task.
+const SECTIONS: &str = "
+    idempotency: { derive: [/tenant_id, /customer_id, /amount], ttl: 1h }
+    budget: { max_calls_per_task: 1, timeout_ms: 3000, cost: 1 }
+  billing__void_invoice: { purpose: Voids an invoice., actions: [delete], budget: { cost: 2 }, secrets: [] }
+budgets: { global: { max_cost: 2 } }
+";
 
 const CALLERS: &str = "
   - { agent: clerk, token: token-of-the-clerk, tenant: t_001, roles: [billing_admin] }
@@ -91,12 +100,25 @@ fn cases() -> Vec<(&'static str, &'static str, &'static str, Value, Option<&'sta
 }
 
 async fn stage() -> (Puppet, Gate) {
-    let puppet = Puppet::with(vec![tool("create_invoice"), tool("drop_everything")]).await;
+    staged(CONTRACT.to_owned()).await
+}
+
+async fn staged(policy: String) -> (Puppet, Gate) {
+    let puppet = Puppet::with(["create_invoice", "drop_everything", "void_invoice"].map(tool).to_vec()).await;
     let servers = vec![("billing", puppet.url())];
-    let gate =
-        Gate::start(Settings { servers, callers: CALLERS, more: "", policy: CONTRACT.to_owned(), observe: false })
-            .await;
+    let gate = Gate::start(Settings { servers, callers: CALLERS, more: "", policy, observe: false }).await;
     (puppet, gate)
+}
+
+/// A call of the task of that name.
+async fn within(agent: &Agent, task: &str, tool: &str, arguments: Value) -> Value {
+    let meta = json!({ "dev.toolgate/task": task });
+    agent.ask("tools/call", json!({ "name": tool, "arguments": arguments, "_meta": meta })).await
+}
+
+fn verdict(answer: &Value) -> (Option<String>, bool, Value) {
+    let decision = &answer["result"]["_meta"]["dev.toolgate/decision"];
+    (code(answer), decision["replayed"] == true, decision["dimension"].clone())
 }
 
 /// 003-21 … 003-32, 003-39: each case has its code on both wires, and what is refused does not reach the tool.
@@ -169,4 +191,80 @@ async fn refusals_say_what_to_do_and_never_the_value() {
         writeln!(read, "{text}").unwrap();
     }
     insta::assert_snapshot!(read);
+}
+
+/// 003-27, 003-29, 003-33, 003-40, 003-61: with its budget used, 1 of 1, the example refuses the next call with that code;
+/// every earlier step's code goes before it, and of two budgets the tool's own before the task's.
+#[tokio::test]
+async fn the_used_budget_has_its_place_among_the_codes() {
+    let (puppet, gate) = staged(format!("{CONTRACT}{SECTIONS}")).await;
+    for legacy in [false, true] {
+        let (mut clerk, mut reader) = (gate.agent().token(CLERK), gate.agent().token(READER));
+        if legacy {
+            (clerk, reader) = (clerk.initialized().await, reader.initialized().await);
+        }
+        puppet.forget();
+        let task = format!("task, legacy: {legacy}");
+        let own = |key: &str, value: Value| {
+            let mut arguments = with(key, value);
+            if key != "customer_id" {
+                arguments["customer_id"] = json!(format!("c_{legacy}"));
+            }
+            arguments
+        };
+        let first = within(&clerk, &task, CREATE, own("memo", json!("one"))).await;
+        assert_eq!(verdict(&first), (None, false, Value::Null), "{first}");
+        let left = &first["result"]["_meta"]["dev.toolgate/decision"]["budget_remaining"];
+        assert_eq!(left, &json!({ "cost": 1.0, "calls_per_task": 0 }));
+        let (calls, none) = (json!("calls_per_task"), Value::Null);
+        for (agent, tool, arguments, expected, replayed, dimension) in [
+            (&clerk, CREATE, own("customer_id", json!("c_other")), Some("budget_calls_exceeded"), false, &calls),
+            // The same call is no further call, whatever the budget says.
+            (&clerk, CREATE, own("memo", json!("one")), None, true, &none),
+            // The same business keys with another memo: a conflict comes before the budget.
+            (&clerk, CREATE, own("memo", json!("two")), Some("idempotency_conflict"), false, &none),
+            (&clerk, CREATE, own("memo", json!(7)), Some("schema_invalid"), false, &none),
+            (&reader, CREATE, own("", Value::Null), Some("rbac_denied"), false, &none),
+            (&clerk, CREATE, own("tenant_id", json!("t_999")), Some("tenant_mismatch"), false, &none),
+            (&clerk, CREATE, own("amount", json!(0)), Some("amount_out_of_range"), false, &none),
+            (&clerk, CREATE, own("currency", json!("EUR")), Some("currency_not_allowed"), false, &none),
+            (&clerk, CREATE, own("customer_id", json!("")), Some("customer_id_invalid"), false, &none),
+            (&clerk, "billing__void_invoice", json!({ "id": legacy }), Some("budget_exceeded"), false, &json!("cost")),
+        ] {
+            let answer = within(agent, &task, tool, arguments.clone()).await;
+            let expected = (expected.map(str::to_owned), replayed, dimension.clone());
+            assert_eq!(verdict(&answer), expected, "{arguments}, legacy: {legacy}: {answer}");
+        }
+        assert_eq!(puppet.executions(), 1, "legacy: {legacy}");
+        // Another task has budgets of its own; one whose cost is used up has its calls left and reads the other code.
+        let other = format!("other {task}");
+        let void = within(&clerk, &other, "billing__void_invoice", json!({ "id": format!("inv_{legacy}") })).await;
+        assert_eq!(verdict(&void), (None, false, Value::Null), "{void}");
+        let next = within(&clerk, &other, CREATE, own("amount", json!(7))).await;
+        assert_eq!(verdict(&next), (Some("budget_exceeded".to_owned()), false, json!("cost")), "{next}");
+        let third = within(&clerk, &format!("third {task}"), CREATE, own("amount", json!(7))).await;
+        assert_eq!(verdict(&third), (None, false, Value::Null), "{third}");
+        assert_eq!(puppet.executions(), 3, "legacy: {legacy}");
+    }
+}
+
+/// 003-27: of calls at the same time exactly as many pass as the contract says.
+#[tokio::test]
+async fn of_parallel_calls_exactly_the_budget_passes() {
+    let (puppet, gate) = staged(format!("{CONTRACT}{SECTIONS}")).await;
+    for legacy in [false, true] {
+        puppet.forget();
+        let mut agent = gate.agent().token(CLERK);
+        if legacy {
+            agent = agent.initialized().await;
+        }
+        let task = format!("crowd, legacy: {legacy}");
+        let calls =
+            (0..12).map(|n| within(&agent, &task, CREATE, with("customer_id", json!(format!("c_{legacy}_{n}")))));
+        let mut codes: Vec<_> = join_all(calls).await.iter().map(code).collect();
+        codes.sort_unstable();
+        let mut expected = vec![None];
+        expected.resize(12, Some("budget_calls_exceeded".to_owned()));
+        assert_eq!((codes, puppet.executions()), (expected, 1), "legacy: {legacy}");
+    }
 }

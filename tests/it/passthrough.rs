@@ -597,6 +597,41 @@ async fn a_stream_that_cannot_be_taken_up_again_leaves_the_outcome_unknown() {
     assert_eq!(puppet.executions(), 1);
 }
 
+/// PROTOCOL §3.1: what a server says in comments on its standalone stream stands on the agent's, before and after the
+/// messages it came between, and not without bound; one that comes before anybody reads is read first.
+#[tokio::test]
+async fn comments_outside_requests_arrive_in_order() {
+    let (puppet, gate) = stage().await;
+    let agent = gate.legacy("/mcp/oracle").await;
+    until("toolgate listens", || async { (puppet.listeners() >= 2).then_some(()) }).await;
+    let log = |number: u32| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": number } });
+    let said = |text: String| async { puppet.says(text).await };
+    said(format!(": early\n\n{}", event(&log(0)))).await;
+    let mut standalone = agent.get(None).await;
+    let mut next = async || loop {
+        match standalone.next().await.expect("the stream goes on") {
+            // Signs of life of our own.
+            Block::Comment(comment) if comment.is_empty() => {}
+            Block::Comment(comment) => return json!(comment),
+            Block::Event { message: Some(message), .. } => return message["params"]["data"].clone(),
+            Block::Event { message: None, .. } => {}
+        }
+    };
+    assert_eq!((next().await, next().await), (json!(" early"), json!(0)));
+    for (number, (comment, read)) in [
+        (" {\"x\": 1}".to_owned(), " {\"x\": 1}".to_owned()),
+        (" a\u{1b}[31mb\u{0}".to_owned(), " a[31mb".to_owned()),
+        (" ".to_owned() + &"x".repeat(2_000), " ".to_owned() + &"x".repeat(1_023)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let number = u32::try_from(number).unwrap() + 1;
+        said(format!(":{comment}\n\n{}", event(&log(number)))).await;
+        assert_eq!((next().await, next().await), (json!(read), json!(number)));
+    }
+}
+
 /// PROTOCOL §1.8: a server that says on a subscription that it is alive still has things to tell.
 #[tokio::test]
 async fn a_subscription_outlives_signs_of_life() {

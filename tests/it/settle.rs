@@ -2,16 +2,18 @@
 //! tool server does, what the agent is told, what it is told when it sends the same call again, and how often the tool
 //! server was asked in all.
 //!
-//! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`. Not here: refused HTTP/2
-//! streams, which need TLS, and keys that come back after their retention, which takes longer than a scenario may.
+//! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`.
 
 use crate::harness::agent::Answer;
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::gate::{Gate, Setup, beside, has_later};
+use crate::harness::refusing::{REFUSALS, Refusing, authority};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer, executions};
 use crate::harness::until;
 use crate::puppet::{self, Puppet, tool};
 use Said::{Code, Done, Error, Replayed, ReplayedFailure, ToolFailed};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// What an agent is told.
@@ -170,6 +172,93 @@ async fn what_was_not_sent_is_sent_when_it_is_asked_for_again() {
     assert_eq!((heard(&last), puppet.executions()), ("Replayed".to_owned(), 1));
 }
 
+/// A key that comes back after its time is not executed again silently, and is free when it is forgotten; a derived key is
+/// free at once; an unknown outcome never expires (SEMANTICS §3, §4). Needs a time namespace; says so when there is none.
+#[tokio::test]
+#[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
+async fn a_key_expires_and_is_forgotten_in_the_end() {
+    if !has_later() {
+        eprintln!("SKIPPED: no time namespace can be made here; allow user namespaces to try it");
+        return;
+    }
+    let server = Script::new().tool("pay", Behaviour::Answers).tool("lost", Behaviour::HangsUp).start().await;
+    let setup = Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "pay"), ("oracle__lost", "pay")]);
+    let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
+    let expired = Code("idempotency_key_expired");
+    let mut ran = BTreeMap::<String, usize>::new();
+    for (later, given, derived) in [
+        (Duration::ZERO, Done, Done),
+        (Duration::from_mins(55), Replayed, Replayed),
+        (2 * hour, expired, Done),
+        (89 * day, expired, Done),
+        (92 * day, Done, Done),
+    ] {
+        let mut gate = setup.clone().later(later).start().await;
+        for wire in ["modern", "legacy"] {
+            let what = format!("{wire}, {later:?} later");
+            for (tool, key, expected) in
+                [("pay", Some("given"), given), ("pay", None, derived), ("lost", Some("lost"), UNKNOWN)]
+            {
+                let name = format!("{tool}-{key:?}-{wire}");
+                let mut params = json!({ "name": format!("oracle__{tool}"), "arguments": { "key": name } });
+                if let Some(key) = key {
+                    params["_meta"] = json!({ "dev.toolgate/idempotencyKey": format!("{key}-{wire}") });
+                }
+                let answer = match wire {
+                    "legacy" => gate.agent().initialize().await.legacy("tools/call", params).await,
+                    _ => gate.agent().modern("tools/call", params).await,
+                };
+                assert_eq!(heard(&answer), format!("{expected:?}"), "{what}, {name}: {answer:?}");
+                if expected == expired {
+                    assert!(answer.words().contains("did not run again"), "{what}: {}", answer.words());
+                }
+                let runs = ran.entry(name.clone()).or_default();
+                *runs += usize::from(expected == Done || (expected == UNKNOWN && later.is_zero()));
+                assert_eq!(of(&server.executions(), &json!({ "key": name })), *runs, "{what}, {name}");
+            }
+        }
+        gate.terminate();
+        assert!(gate.wait().await.success(), "{}", gate.log());
+    }
+}
+
+/// A server on HTTP/2 that refuses a stream, or says good-bye below it, has proven that it processed nothing: the same key may
+/// be sent again, and toolgate does so itself where the contract allows it. Any other reset proves nothing.
+#[tokio::test]
+async fn a_refused_stream_is_proof() {
+    let server = Refusing::start().await;
+    let mut policy = "contracts:\n".to_owned();
+    for (tool, _) in REFUSALS {
+        writeln!(policy, "  oracle__{tool}: {{ purpose: a test, actions: [pay], secrets: [] }}").unwrap();
+        let again = "idempotency: { attempts: 2 }";
+        writeln!(policy, "  oracle__{tool}_again: {{ purpose: a test, actions: [pay], secrets: [], {again} }}")
+            .unwrap();
+    }
+    let members = format!("url: \"{}\"", server.url());
+    let setup = Setup::new().environment("SSL_CERT_FILE", authority().to_str().unwrap());
+    let gate = setup.server_with("oracle", &members).policy(&policy).start().await;
+    for (tool, proves) in REFUSALS {
+        for wire in ["modern", "legacy"] {
+            for (name, sent_again) in [(tool.to_owned(), false), (format!("{tool}_again"), true)] {
+                let (what, key) = (format!("{name}, {wire}"), json!(format!("{name}-{wire}")));
+                let arguments = json!({ "key": key });
+                let mut told = Vec::new();
+                for _ in 0..2 {
+                    told.push(heard(&call(&gate, wire, &format!("oracle__{name}"), &arguments).await));
+                }
+                let (unknown, unsent) = (format!("{UNKNOWN:?}"), format!("{:?}", Code("upstream_unavailable")));
+                let (done, replayed) = (format!("{Done:?}"), format!("{Replayed:?}"));
+                let (expected, calls) = match (proves, sent_again) {
+                    (true, true) => ([done, replayed], (2, 1)),
+                    (true, false) => ([unsent, done], (2, 1)),
+                    (false, _) => ([unknown.clone(), unknown], (1, 0)),
+                };
+                assert_eq!((&told[..], server.calls(&name, &key)), (&expected[..], calls), "{what}");
+            }
+        }
+    }
+}
+
 /// A child that dies after the line was written may have run it, whatever it did.
 #[tokio::test]
 async fn a_child_that_dies_leaves_the_outcome_unknown() {
@@ -182,12 +271,59 @@ async fn a_child_that_dies_leaves_the_outcome_unknown() {
         assert_eq!((first.refusal().as_str(), executions(&log).len()), ("outcome_unknown", ran), "{name}");
         let again = until("the child runs again", || async {
             let answer = gate.agent().call(&tool, arguments.clone()).await;
-            let away = ["upstream_unavailable", "tool_not_allowlisted"].contains(&answer.refusal().as_str());
-            (!away).then_some(answer)
+            (answer.refusal() != "upstream_unavailable").then_some(answer)
         })
         .await;
         assert_eq!((again.refusal().as_str(), executions(&log).len()), ("outcome_unknown", ran), "{name}");
     }
+}
+
+/// A server that is down takes nothing back: what it answered is told again, what is unknown stays that, and what is new is
+/// not sent. Its tools are listed again when it is back.
+#[tokio::test]
+async fn a_call_is_told_again_while_its_server_is_down() {
+    let setup = Setup::new();
+    let (program, log) = (setup.directory().join("server"), setup.log_of("oracle"));
+    let back = || std::os::unix::fs::symlink(beside("oracle-server"), &program).unwrap();
+    back();
+    let members = format!("command: \"{}\", env: {{ ORACLE_LOG: \"{}\" }}", program.display(), log.display());
+    let contracts = [("oracle__write", "pay"), ("oracle__dies_after", "pay"), ("oracle__read", "read")];
+    let gate = setup.server_with("oracle", &members).contracts(&contracts).start().await;
+    let (modern, legacy) = (gate.agent(), gate.agent().initialize().await);
+    let ask = async |wire: &str, tool: &str, key: &str| {
+        let (tool, arguments) = (format!("oracle__{tool}"), json!({ "key": key }));
+        match wire {
+            "legacy" => legacy.legacy_call(&tool, arguments).await,
+            _ => modern.call(&tool, arguments).await,
+        }
+    };
+    for wire in ["modern", "legacy"] {
+        assert_eq!(heard(&ask(wire, "write", wire).await), "Done", "{wire}");
+    }
+    std::fs::remove_file(&program).unwrap();
+    for wire in ["legacy", "modern"] {
+        assert_eq!(heard(&ask(wire, "dies_after", wire).await), format!("{UNKNOWN:?}"), "{wire}");
+    }
+    until("the tools are hidden", || async {
+        let listed = modern.modern("tools/list", json!({})).await;
+        listed.message()["result"]["tools"].as_array().is_some_and(Vec::is_empty).then_some(())
+    })
+    .await;
+    let ran = executions(&log).len();
+    for wire in ["modern", "legacy"] {
+        assert_eq!(heard(&ask(wire, "write", wire).await), "Replayed", "{wire}");
+        assert_eq!(heard(&ask(wire, "dies_after", wire).await), format!("{UNKNOWN:?}"), "{wire}");
+        for tool in ["write", "read"] {
+            let new = ask(wire, tool, "new").await;
+            assert_eq!(new.refusal(), "upstream_unavailable", "{wire}, {tool}: {new:?}");
+            assert!(new.words().contains("nothing was sent"), "{}", new.words());
+        }
+        assert_eq!(ask(wire, "no_such", "new").await.refusal(), "tool_not_allowlisted", "{wire}");
+    }
+    assert_eq!(executions(&log).len(), ran, "nothing was sent");
+    back();
+    until("the server is back", || async { ask("modern", "write", "new").await.is_done().then_some(()) }).await;
+    assert_eq!(executions(&log).len(), ran + 1);
 }
 
 /// What the agent no longer waits for is finished, stored and given to whoever asks again.

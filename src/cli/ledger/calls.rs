@@ -68,7 +68,10 @@ impl Calls {
                 let died = begun.filter(|_| settled.evidence == Evidence::Restart);
                 Ok(died.map(|(seq, entry)| unfinished(seq, entry, &settled.phase)))
             }
-            Some(Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_)) | None => Ok(None),
+            Some(
+                Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_),
+            )
+            | None => Ok(None),
         }
     }
 }

@@ -43,7 +43,9 @@ impl History {
             Event::Settled(settled) => {
                 Step { seq, at: settled.at, words: ended(settled), fields: ended_fields(settled) }
             }
-            Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => return,
+            Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_) => {
+                return;
+            }
         };
         self.push(step);
     }

@@ -69,7 +69,9 @@ impl Show {
         let action = match &event {
             Event::Intended(intended) => intended.action.to_string(),
             Event::Settled(settled) => settled.action.to_string(),
-            Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => return Ok(()),
+            Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_) => {
+                return Ok(());
+            }
         };
         if !begins(&action, &self.action_id) {
             if let Event::Intended(next) = &event {
@@ -121,7 +123,9 @@ impl Story {
                 let Ok(entry) = entry.parse() else { return };
                 unfinished(seq, entry, &settled.phase)
             }
-            Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => return,
+            Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_) => {
+                return;
+            }
         };
         let text = serde_json::to_vec(&begun.entry).unwrap_or_default();
         self.entry = Text::read(text.into(), &FROM_SERVER).ok().map(|text| (begun.seq, text));

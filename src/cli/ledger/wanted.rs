@@ -17,10 +17,10 @@ pub(super) struct Wanted {
     #[arg(long)]
     code: Option<String>,
     /// Only calls with this outcome, as it was when the agent was answered; `dispatching`: not answered yet
-    #[arg(long, value_parser = ["answered", "refused", "failed", "unknown", "dispatching"])]
+    #[arg(long, value_parser = ["answered", "planned", "refused", "failed", "unknown", "dispatching"])]
     outcome: Option<String>,
     /// Only calls in this state of their task
-    #[arg(long, value_parser = ["collect", "execute"])]
+    #[arg(long, value_parser = ["collect", "plan", "execute", "summarize"])]
     state: Option<String>,
     /// Only the call with this action id, or with one that begins so
     #[arg(long, value_name = "ACTION_ID")]

@@ -14,13 +14,16 @@ impl Asked {
                 Refusal::BudgetCallsExceeded { most: self.limits.calls_per_tool.unwrap_or_default() }
             }
             Dimension::Rate => Refusal::RateExceeded { after_ms: after.unwrap_or_default() },
-            Dimension::Steps | Dimension::ToolCalls | Dimension::Cost | Dimension::Duration | Dimension::Failures => {
-                Refusal::BudgetExceeded {
-                    dimension: word(*dimension),
-                    left: rest(*dimension, remaining),
-                    reads_remain: limit(&self.reads, *dimension) != limit(&self.limits, *dimension),
-                }
-            }
+            Dimension::Steps
+            | Dimension::ToolCalls
+            | Dimension::Cost
+            | Dimension::Duration
+            | Dimension::Failures
+            | Dimension::FailuresInARow => Refusal::BudgetExceeded {
+                dimension: word(*dimension),
+                left: rest(*dimension, remaining),
+                reads_remain: limit(&self.reads, *dimension) != limit(&self.limits, *dimension),
+            },
         }
     }
 }
@@ -33,6 +36,7 @@ pub fn shown(remaining: &Remaining) -> Value {
         ("cost", remaining.cost.map(|left| json!(units(left)))),
         ("duration_ms", remaining.duration.map(|left| json!(left))),
         ("failures", remaining.failures.map(|left| json!(left))),
+        ("failures_in_a_row", remaining.failures_in_a_row.map(|left| json!(left))),
         ("calls_per_task", remaining.calls_per_tool.map(|left| json!(left))),
     ];
     let known = numbers.into_iter().filter_map(|(name, left)| Some((name.to_owned(), left?)));
@@ -52,6 +56,7 @@ pub(super) fn word(dimension: Dimension) -> &'static str {
         Dimension::Cost => "cost",
         Dimension::Duration => "duration",
         Dimension::Failures => "failures",
+        Dimension::FailuresInARow => "failures_in_a_row",
         Dimension::CallsPerTool => "calls_per_task",
         Dimension::Rate => "rate",
     }
@@ -64,6 +69,7 @@ fn limit(limits: &Limits, dimension: Dimension) -> Option<u64> {
         Dimension::Cost => limits.cost,
         Dimension::Duration => limits.duration,
         Dimension::Failures => limits.failures,
+        Dimension::FailuresInARow => limits.failures_in_a_row,
         Dimension::CallsPerTool => limits.calls_per_tool,
         Dimension::Rate => limits.rate.map(|rate| rate.calls),
     }
@@ -76,6 +82,7 @@ fn rest(exceeded: Dimension, remaining: &Remaining) -> String {
         (Dimension::Cost, remaining.cost.map(|left| format!("{} cost", units(left)))),
         (Dimension::Duration, remaining.duration.map(|left| format!("{} s", left / 1000))),
         (Dimension::Failures, remaining.failures.map(|left| format!("{left} failures"))),
+        (Dimension::FailuresInARow, remaining.failures_in_a_row.map(|left| format!("{left} failures_in_a_row"))),
     ];
     let others = parts.into_iter().filter(|(dimension, _)| *dimension != exceeded).filter_map(|(_, left)| left);
     let others: Vec<String> = others.collect();

@@ -42,6 +42,8 @@ pub struct LayerSettings {
     pub max_duration: Option<String>,
     /// Failed calls at most: broken, unknown, or answered with `isError`.
     pub max_failures: Option<u64>,
+    /// Failed calls in a row at most; one that does not fail starts over.
+    pub max_failures_in_a_row: Option<u64>,
     /// What happens at a limit, where it is not `stop`.
     pub on_limit: OnLimit,
 }
@@ -60,6 +62,8 @@ pub struct OnLimit {
     pub duration: Action,
     /// After `max_failures`.
     pub failures: Action,
+    /// After `max_failures_in_a_row`.
+    pub failures_in_a_row: Action,
 }
 
 /// What happens at a limit (003-89, 003-90).
@@ -121,7 +125,8 @@ impl Section for Settings {
 
 impl LayerSettings {
     fn compile(self, problems: &mut Problems) -> Vec<(Dimension, u64, Action)> {
-        let Self { max_steps, max_tool_calls, max_cost, max_duration, max_failures, on_limit } = self;
+        let Self { max_steps, max_tool_calls, max_cost, max_duration, max_failures, max_failures_in_a_row, on_limit } =
+            self;
         let cost = max_cost.map(|cost| problems.under("max_cost", |problems| micros(cost, problems)));
         let duration = between("max_duration", max_duration.as_deref(), DURATIONS, problems);
         let duration = duration.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
@@ -131,6 +136,7 @@ impl LayerSettings {
             (Dimension::Cost, cost, on_limit.cost),
             (Dimension::Duration, duration, on_limit.duration),
             (Dimension::Failures, max_failures, on_limit.failures),
+            (Dimension::FailuresInARow, max_failures_in_a_row, on_limit.failures_in_a_row),
         ];
         let mut limits = Vec::new();
         for (dimension, most, action) in all {
@@ -182,6 +188,7 @@ impl Tasks {
                 Dimension::Cost => &mut limits.cost,
                 Dimension::Duration => &mut limits.duration,
                 Dimension::Failures => &mut limits.failures,
+                Dimension::FailuresInARow => &mut limits.failures_in_a_row,
                 Dimension::CallsPerTool | Dimension::Rate => continue,
             };
             *place = Some(place.map_or(*most, |other| other.min(*most)));
@@ -198,6 +205,7 @@ impl Tasks {
                 Dimension::Steps
                 | Dimension::ToolCalls
                 | Dimension::Failures
+                | Dimension::FailuresInARow
                 | Dimension::CallsPerTool
                 | Dimension::Rate => most.to_string(),
             };

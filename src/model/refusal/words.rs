@@ -1,6 +1,7 @@
 //! What a refusal says to the model: one sentence each for what is wrong, whether the tool ran, and what to do.
 
 use super::Refusal;
+use crate::model::task::State;
 
 impl Refusal {
     /// Whether the tool may have run.
@@ -32,6 +33,8 @@ impl Refusal {
     fn explanation(&self) -> (String, String) {
         let (what, next): (String, &str) = match self {
             Self::LoopDetected { .. }
+            | Self::StateOutOfOrder { .. }
+            | Self::Planned
             | Self::IdempotencyKeyRequired { .. }
             | Self::IdempotencyConflict
             | Self::DuplicateInFlight { .. }
@@ -88,6 +91,14 @@ impl Refusal {
     #[expect(clippy::wildcard_enum_match_arm, reason = "explanation names them all, and is exhaustive")]
     fn of_the_task(&self) -> (String, String) {
         let (what, next): (String, &str) = match self {
+            Self::StateOutOfOrder { before, state } => (
+                format!("a task that is {} cannot come to `{}`", is(*before), state.word()),
+                "Plan the call before it is executed, and execute before summarizing.",
+            ),
+            Self::Planned => (
+                "the call would pass, and was only planned".into(),
+                "To run it, send the same call with the state `execute`.",
+            ),
             Self::LoopDetected { pattern } => (
                 format!("the task goes in circles: {pattern}"),
                 "Don't send it again: do something else, or report what is missing.",
@@ -136,4 +147,9 @@ impl Refusal {
         };
         (what, next.to_owned())
     }
+}
+
+/// Where a task is, in words.
+fn is(state: Option<State>) -> String {
+    state.map_or_else(|| "in no state yet".to_owned(), |state| format!("in `{}`", state.word()))
 }

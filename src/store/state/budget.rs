@@ -2,8 +2,10 @@
 //! its call's events; the counters are their sum, so recovery gives the same numbers.
 
 use super::Millis;
+use super::claim::Phase;
 use super::event::Charge;
-use crate::model::ids::ToolName;
+use crate::model::ids::{ActionId, ToolName};
+use crate::model::task::State;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,6 +13,8 @@ use std::collections::BTreeMap;
 pub const MICROS: u64 = 1_000_000;
 /// Calls of a task that the loop detector sees.
 pub const HISTORY: usize = 32;
+/// Calls with side effects that a task can name.
+pub const EVIDENCE: usize = 32;
 /// Tools that a task counts one by one; more share one count.
 const TOOLS: usize = 256;
 /// Where the tools beyond [`TOOLS`] are counted.
@@ -29,6 +33,8 @@ pub struct Limits {
     pub duration: Option<u64>,
     /// Failed calls.
     pub failures: Option<u64>,
+    /// Failed calls since the last that did not fail.
+    pub failures_in_a_row: Option<u64>,
     /// Calls of this tool.
     pub calls_per_tool: Option<u64>,
     /// How fast calls of this tool may follow each other.
@@ -68,10 +74,19 @@ pub struct Task {
     pub cost: u64,
     /// Calls that failed.
     pub failures: u64,
+    /// Those of them since the last that did not.
+    #[serde(default)]
+    pub failures_in_a_row: u64,
     /// By tool.
     pub tools: BTreeMap<ToolName, Use>,
     /// The last calls, oldest first.
     pub history: Vec<Seen>,
+    /// Where it is in its work; none until its agent says so or something is done.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub state: Option<State>,
+    /// Its last calls with side effects that ran or may have, oldest first (003-76).
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub evidence: Vec<ActionId>,
 }
 
 /// How a task has used one tool.
@@ -110,6 +125,8 @@ pub enum Dimension {
     Duration,
     /// `max_failures`.
     Failures,
+    /// `max_failures_in_a_row`.
+    FailuresInARow,
     /// `rate`.
     Rate,
 }
@@ -132,6 +149,9 @@ pub struct Remaining {
     /// Failures.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failures: Option<u64>,
+    /// Failures in a row.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failures_in_a_row: Option<u64>,
     /// Calls of this tool.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls_per_tool: Option<u64>,
@@ -178,6 +198,7 @@ impl Limits {
             (Dimension::Cost, short(remaining.cost, price.cost)),
             (Dimension::Duration, short(remaining.duration, 1)),
             (Dimension::Failures, short(remaining.failures, 1)),
+            (Dimension::FailuresInARow, short(remaining.failures_in_a_row, 1)),
         ];
         if let Some((dimension, _)) = exceeded.into_iter().find(|(_, exceeded)| *exceeded) {
             return Err(Exceeded { dimension, remaining, after: None });
@@ -197,6 +218,7 @@ impl Limits {
             cost: left(self.cost, task.cost),
             duration: left(self.duration, now.saturating_sub(task.began)),
             failures: left(self.failures, task.failures),
+            failures_in_a_row: left(self.failures_in_a_row, task.failures_in_a_row),
             calls_per_tool: left(self.calls_per_tool, task.used(tool).calls),
         }
     }
@@ -261,11 +283,30 @@ impl Task {
 
     pub(super) fn note(&mut self, failed: bool, seen: Option<Seen>, now: Millis) {
         self.failures += u64::from(failed);
+        self.failures_in_a_row += u64::from(failed);
         self.last = self.last.max(now);
         if let Some(seen) = seen {
             let surplus = (self.history.len() + 1).saturating_sub(HISTORY);
             self.history.drain(..surplus);
             self.history.push(seen);
+        }
+    }
+
+    /// A call was answered, and well: the failures before it are no row any more (003-92).
+    pub(super) fn succeed(&mut self) {
+        self.failures_in_a_row = 0;
+    }
+
+    /// Keeps in mind that `action` ran or may have, and forgets it when it is known that it did not.
+    pub(super) fn prove(&mut self, action: ActionId, phase: &Phase) {
+        self.evidence.retain(|known| *known != action);
+        match phase {
+            Phase::Completed(_) | Phase::Unknown { .. } | Phase::Abandoned => {
+                let surplus = (self.evidence.len() + 1).saturating_sub(EVIDENCE);
+                self.evidence.drain(..surplus);
+                self.evidence.push(action);
+            }
+            Phase::Dispatching | Phase::AwaitingInput { .. } | Phase::NotSent | Phase::Failed { .. } => {}
         }
     }
 

@@ -7,6 +7,7 @@ use super::digest::Digest;
 use super::event::{Charge, Evidence};
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
+use crate::model::task::State;
 
 /// A command.
 #[derive(Debug, Clone)]
@@ -19,6 +20,13 @@ pub enum Command {
     Reserve(Reserve),
     /// What became of a call without a claim.
     Spend(Spend),
+    /// A task comes to another state, as its agent says.
+    Enter {
+        /// The task.
+        task: Digest,
+        /// Where it says it is.
+        state: State,
+    },
     /// A session begins anew: `token` and every token before it are stale.
     Fence {
         /// The session.
@@ -111,7 +119,7 @@ impl Command {
                 Place { call: Some(intent.key), task: Some(intent.task), session: Some(intent.session) }
             }
             Self::Settle(settle) => Place { call: Some(settle.key), ..Place::default() },
-            Self::Reserve(Reserve { task, .. }) | Self::Spend(Spend { task, .. }) => {
+            Self::Reserve(Reserve { task, .. }) | Self::Spend(Spend { task, .. }) | Self::Enter { task, .. } => {
                 Place { task: Some(*task), ..Place::default() }
             }
             Self::Fence { session, .. } => Place { session: Some(*session), ..Place::default() },

@@ -8,6 +8,7 @@ use super::{Millis, Place};
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
+use crate::model::task::State;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,15 @@ pub enum Event {
     Reserved(Reserved),
     /// It is known what became of a call without a claim.
     Spent(Spent),
+    /// A task came to another state.
+    Entered {
+        /// The task.
+        task: Digest,
+        /// Where it is.
+        state: State,
+        /// When.
+        at: Millis,
+    },
     /// A session's older tokens became stale.
     Fenced {
         /// The session.
@@ -188,7 +198,7 @@ impl Event {
                 Place { call: Some(intended.key), task: Some(intended.task), session: Some(intended.session) }
             }
             Self::Settled(settled) => Place { call: Some(settled.key), task: Some(settled.task), session: None },
-            Self::Reserved(Reserved { task, .. }) | Self::Spent(Spent { task, .. }) => {
+            Self::Reserved(Reserved { task, .. }) | Self::Spent(Spent { task, .. }) | Self::Entered { task, .. } => {
                 Place { task: Some(*task), ..Place::default() }
             }
             Self::Fenced { session, .. } | Self::Carried(Carried::Session(session, _)) => {
@@ -206,7 +216,7 @@ impl Event {
             Self::Settled(settled) => settled.at,
             Self::Reserved(reserved) => reserved.at,
             Self::Spent(spent) => spent.at,
-            Self::Fenced { at, .. } => *at,
+            Self::Fenced { at, .. } | Self::Entered { at, .. } => *at,
             Self::Carried(Carried::Claim(_, claim)) => claim.changed,
             Self::Carried(Carried::Task(_, task)) => task.last,
             Self::Carried(Carried::Session(_, session)) => session.at,
@@ -218,7 +228,12 @@ impl Event {
         let body = match self {
             Self::Settled(settled) => settled.phase.stored().map(|stored| &*stored.body),
             Self::Carried(Carried::Claim(_, claim)) => claim.phase.stored().map(|stored| &*stored.body),
-            Self::Intended(_) | Self::Reserved(_) | Self::Spent(_) | Self::Fenced { .. } | Self::Carried(_) => None,
+            Self::Intended(_)
+            | Self::Reserved(_)
+            | Self::Spent(_)
+            | Self::Entered { .. }
+            | Self::Fenced { .. }
+            | Self::Carried(_) => None,
         };
         encode(self, body.unwrap_or_default())
     }
@@ -229,7 +244,12 @@ impl Event {
         match &mut event {
             Self::Settled(settled) => fill(&mut settled.phase, body),
             Self::Carried(Carried::Claim(_, claim)) => fill(&mut claim.phase, body),
-            Self::Intended(_) | Self::Reserved(_) | Self::Spent(_) | Self::Fenced { .. } | Self::Carried(_) => {}
+            Self::Intended(_)
+            | Self::Reserved(_)
+            | Self::Spent(_)
+            | Self::Entered { .. }
+            | Self::Fenced { .. }
+            | Self::Carried(_) => {}
         }
         Ok(event)
     }

@@ -15,6 +15,7 @@ mod budgets;
 mod random;
 mod records;
 mod standing;
+mod tasks;
 
 /// An hour, in the store's time.
 pub(in crate::store) const HOUR: Millis = 3_600_000;

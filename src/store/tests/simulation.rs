@@ -200,8 +200,12 @@ impl World {
                 Event::Settled(settled) if matches!(settled.phase, Phase::Unknown { .. }) => {
                     assert!(book.faults.contains(&settled.action), "I9: {settled:?}");
                 }
-                Event::Settled(_) | Event::Reserved(_) | Event::Spent(_) | Event::Fenced { .. } | Event::Carried(_) => {
-                }
+                Event::Settled(_)
+                | Event::Reserved(_)
+                | Event::Spent(_)
+                | Event::Entered { .. }
+                | Event::Fenced { .. }
+                | Event::Carried(_) => {}
             }
         }
     }

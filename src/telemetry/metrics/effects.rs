@@ -20,7 +20,8 @@ const WINDOW: Duration = Duration::from_mins(10);
 /// Side effects that are remembered for that.
 const REMEMBERED: usize = 1 << 16;
 /// The parts of a budget that have a label.
-const DIMENSIONS: [&str; 6] = ["steps", "tool_calls", "cost", "duration_ms", "failures", "calls_per_task"];
+const DIMENSIONS: [&str; 7] =
+    ["steps", "tool_calls", "cost", "duration_ms", "failures", "failures_in_a_row", "calls_per_task"];
 
 /// What one call has to tell when it has ended.
 #[derive(Debug, Clone, Default)]

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub enum Outcome {
     /// The tool server answered.
     Answered,
+    /// Every guard would pass the call, and it was only planned.
+    Planned,
     /// A guard refused the call.
     Refused,
     /// The call broke before the tool could have run.
@@ -23,6 +25,7 @@ impl Outcome {
     pub fn word(self) -> &'static str {
         match self {
             Self::Answered => "answered",
+            Self::Planned => "planned",
             Self::Refused => "refused",
             Self::Failed => "failed",
             Self::Unknown => "unknown",

@@ -5,6 +5,7 @@ use crate::failpoint;
 use crate::mcp::answer::INTERNAL;
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::mcp::message::{Kind, Message};
+use crate::upstream::Inbound;
 use crate::upstream::lines::{Broken, Lines};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -19,7 +20,7 @@ const HEADER: &[u8] = b"content-length:";
 
 /// Where messages go that belong to no request.
 pub(super) struct Out {
-    pub(super) unsolicited: mpsc::Sender<Message>,
+    pub(super) unsolicited: mpsc::Sender<Inbound>,
     /// Weak, so that the server's input closes when the conversation is dropped.
     pub(super) queue: mpsc::WeakSender<Line>,
 }
@@ -109,9 +110,9 @@ impl Shared {
 
     fn deliver(&self, message: Message, out: &Out) {
         let Some(message) = self.routes.route(message) else { return };
-        let Err(full) = out.unsolicited.try_send(message) else { return };
+        let Err(full) = out.unsolicited.try_send(Inbound::Message(message)) else { return };
         self.routes.note_dropped();
-        let message = full.into_inner();
+        let Inbound::Message(message) = full.into_inner() else { return };
         // A server that waits for an answer must get one.
         if message.kind == Kind::Request
             && let Some(queue) = out.queue.upgrade()

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 struct Server {
     heard: Lines<DuplexStream>,
     says: DuplexStream,
-    unsolicited: mpsc::Receiver<Message>,
+    unsolicited: Unsolicited,
     exit: Option<oneshot::Sender<String>>,
 }
 
@@ -167,6 +167,12 @@ async fn subscription_notes_go_to_their_listen_request() {
 }
 
 /// SECURITY §3C C9: a log message goes to the request that asked for it, and to none if several did.
+/// What the server said outside any request.
+async fn apart(server: &mut Server) -> Message {
+    let Some(Inbound::Message(message)) = server.unsolicited.recv().await else { panic!("nothing was said") };
+    message
+}
+
 #[tokio::test]
 async fn log_messages_go_to_the_one_that_asked() {
     let (conversation, mut server) = Server::new();
@@ -174,7 +180,7 @@ async fn log_messages_go_to_the_one_that_asked() {
     let (_, _quiet) = conversation.request(call(&json!({}))).await.unwrap();
     server.hears().await;
     server.notes("notifications/message", json!({ "data": "before" })).await;
-    assert_eq!(server.unsolicited.recv().await.unwrap().body.unwrap().value(), json!({ "data": "before" }));
+    assert_eq!(apart(&mut server).await.body.unwrap().value(), json!({ "data": "before" }));
     let (_, mut one) = conversation.request(asking.clone()).await.unwrap();
     server.hears().await;
     server.notes("notifications/message", json!({ "data": "for one" })).await;
@@ -192,9 +198,9 @@ async fn what_belongs_to_no_request_arrives_apart_and_can_be_answered() {
     let (conversation, mut server) = Server::new();
     server.says(r#"{"jsonrpc":"2.0","id":"r-1","method":"roots/list"}"#).await;
     server.notes("notifications/tools/list_changed", json!({})).await;
-    let request = server.unsolicited.recv().await.unwrap();
+    let request = apart(&mut server).await;
     assert_eq!(request.method, "roots/list");
-    assert_eq!(server.unsolicited.recv().await.unwrap().method, "notifications/tools/list_changed");
+    assert_eq!(apart(&mut server).await.method, "notifications/tools/list_changed");
     let response = Message::response(request.id, Text::of(&json!({ "roots": [] })), false);
     conversation.notify(response).await.unwrap();
     assert_eq!(server.hears().await, json!({ "jsonrpc": "2.0", "id": "r-1", "result": { "roots": [] } }));

@@ -9,12 +9,22 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// The program under test.
 pub const TOOLGATE: &str = env!("CARGO_BIN_EXE_toolgate");
+
+/// Runs a program on a machine that has been up for more seconds, which follow, as whoever may make a user namespace.
+const LATER: [&str; 5] = ["unshare", "--map-root-user", "--user", "--time", "--boottime"];
+
+/// Whether [`Setup::later`] can be had here.
+pub fn has_later() -> bool {
+    let mut command = std::process::Command::new(LATER[0]);
+    command.args(&LATER[1..]).args(["60", "true"]).output().is_ok_and(|done| done.status.success())
+}
 
 /// A configuration in the making. A clone starts again in the same directory, as after a restart.
 #[derive(Clone)]
@@ -28,6 +38,7 @@ pub struct Setup {
     more: String,
     listen: SocketAddr,
     environment: Vec<(String, String)>,
+    later: Duration,
 }
 
 impl Setup {
@@ -45,6 +56,7 @@ impl Setup {
             more: String::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             environment: Vec::new(),
+            later: Duration::ZERO,
         }
     }
 
@@ -127,6 +139,12 @@ impl Setup {
         self
     }
 
+    /// From now on toolgate runs on a machine that has been up for so much longer (a time namespace).
+    pub fn later(mut self, later: Duration) -> Self {
+        self.later = later;
+        self
+    }
+
     /// The directory of configuration, policy, data and log.
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -154,7 +172,13 @@ impl Setup {
 
     /// The program with an environment of its own, to be run to its end or piped.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(TOOLGATE);
+        let mut command = if self.later.is_zero() {
+            Command::new(TOOLGATE)
+        } else {
+            let mut command = Command::new(LATER[0]);
+            command.args(&LATER[1..]).arg(self.later.as_secs().to_string()).arg(TOOLGATE);
+            command
+        };
         command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.envs(self.environment.iter().map(|(name, value)| (name, value))).kill_on_drop(true);
         command.current_dir(self.directory()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

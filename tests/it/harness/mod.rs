@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod gate;
 pub mod puppet;
+pub mod refusing;
 pub mod stage;
 pub mod stdio;
 pub mod tool_server;

@@ -270,9 +270,14 @@ impl Puppet {
 
     /// Says on all listening streams that it is alive.
     pub async fn breathes(&self) {
+        self.says(": alive\n\n".to_owned()).await;
+    }
+
+    /// Writes this on all listening streams.
+    pub async fn says(&self, text: String) {
         let listeners = self.strings.listeners.lock().unwrap().clone();
         for (_, listener) in listeners {
-            let _ = listener.send(": alive\n\n".to_owned()).await;
+            let _ = listener.send(text.clone()).await;
         }
     }
 

@@ -51,6 +51,8 @@ fn shorten(entry: &mut Entry, size: usize) {
         session,
         schema_hash,
         aborted_reason,
+        &mut entry.task,
+        &mut entry.state_before,
         &mut entry.decided_by,
         &mut entry.would_refuse,
         &mut entry.fault,

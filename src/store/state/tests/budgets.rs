@@ -78,6 +78,7 @@ fn dimensions_are_asked_in_the_order_of_the_gate() {
         cost: Some(0),
         duration: Some(0),
         failures: Some(0),
+        failures_in_a_row: Some(0),
         calls_per_tool: Some(0),
         rate: Some(Rate { calls: 1, per: 10 * HOUR }),
     };
@@ -95,7 +96,56 @@ fn dimensions_are_asked_in_the_order_of_the_gate() {
     limits.duration = None;
     assert_eq!(next(&limits), Some(Dimension::Failures));
     limits.failures = None;
+    assert_eq!(next(&limits), Some(Dimension::FailuresInARow));
+    limits.failures_in_a_row = None;
     assert_eq!(next(&limits), None, "the rate was not in force when the calls before were made");
+}
+
+/// 003-92: failures in a row are counted anew after a success, and after nothing else.
+#[test]
+fn a_success_ends_a_row_of_failures() {
+    let limits = Limits { failures_in_a_row: Some(2), ..Limits::default() };
+    let refused = Seen { call: 1, outcome: 1, refused: true };
+    let spent = |failed, seen| {
+        let (task, tool, charge) = (named("task"), ToolName::new("bank__see"), Some((0, Charge::Settle(0))));
+        Command::Spend(Spend { task, tool, charge, failed, seen })
+    };
+    let done = || Phase::Completed(result("paid"));
+    let settled = |phase: Phase, failed, evidence| {
+        let call = intent("a", 1);
+        let settle = Settle { evidence, failed, ..settle(&call, phase) };
+        (call, settle)
+    };
+    for (what, then, expected) in [
+        ("a read that was answered", Ok(spent(false, None)), None),
+        ("a read that was refused on the way", Ok(spent(false, Some(refused))), Some(Dimension::FailuresInARow)),
+        ("a read that failed", Ok(spent(true, None)), Some(Dimension::FailuresInARow)),
+        ("a call that was answered", Err(settled(done(), false, Evidence::Exchange)), None),
+        ("an isError", Err(settled(done(), true, Evidence::Exchange)), Some(Dimension::FailuresInARow)),
+        ("not sent", Err(settled(Phase::NotSent, true, Evidence::Exchange)), Some(Dimension::FailuresInARow)),
+        ("unknown", Err(settled(unknown(), true, Evidence::Exchange)), Some(Dimension::FailuresInARow)),
+    ] {
+        let mut view = View::default();
+        run(&mut view, &spent(true, None), START).unwrap();
+        assert_eq!(exceeded(&limits, &view, START), None);
+        run(&mut view, &spent(true, None), START).unwrap();
+        assert_eq!(exceeded(&limits, &view, START), Some(Dimension::FailuresInARow));
+        match then {
+            Ok(spent) => drop(run(&mut view, &spent, START).unwrap()),
+            Err((call, settle)) => {
+                begin(&mut view, &call, START).unwrap();
+                run(&mut view, &Command::Settle(settle), START).unwrap();
+            }
+        }
+        assert_eq!(exceeded(&limits, &view, START), expected, "{what}");
+    }
+    // A late answer to what was unknown says nothing of now.
+    let call = intent("a", 1);
+    let mut view = after(&call, Some(unknown()));
+    run(&mut view, &spent(true, None), START).unwrap();
+    let late = Settle { evidence: Evidence::Late, failed: true, ..settle(&call, done()) };
+    run(&mut view, &Command::Settle(late), START).unwrap();
+    assert_eq!(exceeded(&limits, &view, START), Some(Dimension::FailuresInARow));
 }
 
 /// 003-88: what is left in all dimensions stands in the refusal.

@@ -78,6 +78,9 @@ fn event() -> impl Strategy<Value = Event> {
         any::<[u64; 3]>().prop_map(|[cost, rate, at]| {
             Event::Reserved(Reserved { task: named("task"), tool: ToolName::new("t"), cost, rate, at })
         }),
+        (0..4_usize, any::<u64>()).prop_map(|(state, at)| {
+            Event::Entered { task: named("task"), state: crate::model::task::State::ALL[state], at }
+        }),
         any::<[u64; 2]>().prop_map(|[token, at]| Event::Fenced { session: named("session"), token, at }),
     ]
 }

@@ -1,0 +1,47 @@
+//! The states of a task (003-10, 003-73 … 003-77).
+
+use serde::{Deserialize, Serialize};
+
+/// Where a task is in its work. A task that has none yet is idle (003-08).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It gathers what it needs; where it goes back to when a plan fails or a result does not do.
+    Collect,
+    /// It asks what would pass. Nothing is sent.
+    Plan,
+    /// It does what was planned.
+    Execute,
+    /// It looks at what was done.
+    Summarize,
+}
+
+impl State {
+    /// All of them, in the order of a task's life.
+    pub const ALL: [Self; 4] = [Self::Collect, Self::Plan, Self::Execute, Self::Summarize];
+
+    /// The word on the wire and in the ledger.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Collect => "collect",
+            Self::Plan => "plan",
+            Self::Execute => "execute",
+            Self::Summarize => "summarize",
+        }
+    }
+
+    /// The state of that word.
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.word() == word)
+    }
+
+    /// Whether a task whose agent says where it is may come here from `before`: to `execute` with a plan, to `summarize`
+    /// with a result, and back to asking from anywhere.
+    pub fn may_follow(self, before: Option<Self>) -> bool {
+        match self {
+            Self::Collect | Self::Plan => true,
+            Self::Execute => matches!(before, Some(Self::Plan | Self::Execute)),
+            Self::Summarize => matches!(before, Some(Self::Execute | Self::Summarize)),
+        }
+    }
+}
