@@ -166,13 +166,13 @@ async fn subscription_notes_go_to_their_listen_request() {
     assert_eq!(conversation.counts().stray, 1);
 }
 
-/// SECURITY §3C C9: a log message goes to the request that asked for it, and to none if several did.
 /// What the server said outside any request.
 async fn apart(server: &mut Server) -> Message {
     let Some(Inbound::Message(message)) = server.unsolicited.recv().await else { panic!("nothing was said") };
     message
 }
 
+/// SECURITY §3C C9: a log message goes to the request that asked for it, and to none if several did.
 #[tokio::test]
 async fn log_messages_go_to_the_one_that_asked() {
     let (conversation, mut server) = Server::new();

@@ -33,7 +33,8 @@ const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
 /// How a first call is refused: the tool's name, and whether that proves that nothing was processed.
-pub const REFUSALS: [(&str, bool); 4] = [("refused", true), ("going", true), ("cancelled", false), ("broken", false)];
+pub const REFUSALS: [(&str, bool); 5] =
+    [("refused", true), ("going", true), ("leaving", false), ("cancelled", false), ("broken", false)];
 
 /// A running server; dropping it ends it.
 pub struct Refusing {
@@ -157,6 +158,11 @@ async fn respond(tls: &mut TlsStream<TcpStream>, stream: u32, message: &Value, c
                 "refused" => return write(tls, (RST_STREAM, 0, stream), &reset(REFUSED_STREAM)).await,
                 "cancelled" => return write(tls, (RST_STREAM, 0, stream), &reset(CANCEL)).await,
                 "broken" => return write(tls, (RST_STREAM, 0, stream), &reset(INTERNAL_ERROR)).await,
+                // It may have looked at this stream, and is gone.
+                "leaving" => {
+                    write(tls, (GOAWAY, 0, 0), &[stream.to_be_bytes(), [0; 4]].concat()).await?;
+                    return None;
+                }
                 _ => {
                     let before = (stream - 2).to_be_bytes();
                     return write(tls, (GOAWAY, 0, 0), &[before, [0; 4]].concat()).await;
