@@ -267,7 +267,7 @@ fn milliseconds(time: Duration) -> u64 {
 
 /// What the agent reads when the store cannot answer: nothing was sent.
 pub(super) fn unavailable(error: Error) -> Refusal {
-    let (Error::Full(why) | Error::Broken(why)) = error;
+    let (Error::Full(why) | Error::Broken(why) | Error::Away(why)) = error;
     tracing::warn!(%why, "the store refuses side effects");
     Refusal::StoreUnavailable
 }
