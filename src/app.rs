@@ -72,7 +72,7 @@ impl App {
             policy: policy.clone(),
             tools: tools.clone(),
             journal: journal.clone(),
-            effects: Effects { store, lanes: Arc::default() },
+            effects: Effects::new(store),
             metrics: metrics.clone(),
             clock: Clock::default(),
             listings: Listings::default(),

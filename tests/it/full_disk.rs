@@ -151,6 +151,39 @@ async fn g4_an_index_that_cannot_be_written_is_made_anew() {
     assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
 }
 
+// An answer too long for the journal's reserve: its agent gets it all the same, and it is kept when there is room.
+#[tokio::test]
+async fn g4_an_answer_without_room_is_given_and_kept_later() {
+    let long = long(64 << 10);
+    let script = Script::new().tool("read", Behaviour::Answers).tool("hold", Behaviour::Held);
+    let oracle = script.tool("write", Behaviour::SaysOnceReleased(long)).start().await;
+    let setup = setup(&oracle);
+    let (data, mut mounts) = (setup.directory().join("data"), Mounts::default());
+    if !mounts.add(&["-t", "tmpfs", "-o", "size=16m,mode=0700", "tmpfs"], &data) {
+        return;
+    }
+    let gate = setup.start().await;
+    let (agent, message) = (gate.agent(), anew("oracle__write", json!({})));
+    let (caller, params) = (agent.clone(), message.clone());
+    let held = tokio::spawn(async move { caller.modern("tools/call", params).await });
+    until("the call is held", || async { (oracle.executions().len() == 1).then_some(()) }).await;
+    std::fs::write(data.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
+    oracle.release();
+    let told = held.await.unwrap();
+    assert_eq!(told.refusal(), "executed_but_not_recorded");
+    assert!(told.text().contains(&"x".repeat(64 << 10)), "the result is attached");
+    let again = agent.modern("tools/call", message.clone()).await;
+    assert_eq!(again.refusal(), "outcome_unknown");
+    std::fs::remove_file(data.join("everything-else")).unwrap();
+    let again = until("the answer is kept", || async {
+        let again = agent.modern("tools/call", message.clone()).await;
+        again.is_done().then_some(again)
+    })
+    .await;
+    assert!(again.text().contains("\"replayed\":true") && again.text().contains(&"x".repeat(64 << 10)));
+    assert_eq!(oracle.executions().iter().filter(|execution| execution.tool == "write").count(), 1);
+}
+
 // A disk that takes writes and fails to sync them: nobody knows what is on it, so the process ends, with a reason.
 #[tokio::test]
 async fn g4_a_failed_sync_ends_the_process() {
