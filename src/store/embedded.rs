@@ -168,7 +168,13 @@ impl Shared {
         let record = event.encode().map_err(|error| Error::Broken(format!("an event cannot be written: {error}")))?;
         let mut items = vec![Item::Event(record)];
         items.extend(entry.map(|entry| Item::Entry(Box::new(entry))));
-        self.journal.append(items).map_err(unwritten)
+        // What has begun has to end, however much waits for the disk.
+        let appended = if matches!(event, Event::Settled(_)) {
+            self.journal.append(items)
+        } else {
+            self.journal.append_unless_crowded(items)
+        };
+        appended.map_err(unwritten)
     }
 }
 

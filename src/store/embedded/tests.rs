@@ -74,3 +74,4 @@ async fn what_old_segments_said_is_carried_on() {
 }
 
 mod healing;
+mod no_room;
