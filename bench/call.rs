@@ -133,7 +133,7 @@ impl Stand {
             policy,
             tools: Arc::new(Toolbox::of(vec![tool.clone()])),
             journal: Arc::new(Journal::open(directory.path(), options).unwrap()),
-            effects: Effects { store: Arc::new(Memory::new(Clock)), lanes: Arc::default() },
+            effects: Effects::new(Arc::new(Memory::new(Clock))),
             metrics: Arc::new(Metrics::new()),
             clock: Clock,
             listings: Listings::default(),

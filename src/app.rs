@@ -72,7 +72,7 @@ impl App {
             policy: policy.clone(),
             tools: tools.clone(),
             journal: journal.clone(),
-            effects: Effects { store, lanes: Arc::default() },
+            effects: Effects::new(store),
             metrics: metrics.clone(),
             clock: Clock::default(),
             listings: Listings::default(),
@@ -258,6 +258,8 @@ impl Status for View {
         }
         if !writable {
             reasons.push("the ledger cannot be written".to_owned());
+        } else if let Some(error) = self.door.gate.effects.store.refuses() {
+            reasons.push(error.to_string());
         }
         Readiness {
             ready: reasons.is_empty(),

@@ -6,7 +6,7 @@
 //! <data>/epoch      how often this directory was opened for writing
 //! <data>/journal/   the append-only journal: `00000000000000000001.journal`, …, and a `.summary` of what was dropped
 //! <data>/results/   long answers, by their SHA-256
-//! <data>/index/     what the journal says, to be looked up; can be made again from it
+//! <data>/index/     what the journal says, to be looked up; can be made again from it; beside it, as `index.aside`, one that broke
 //! <data>/index.mark how the index stands, under which boot of the machine, and what time it was
 //! <data>/sent       which calls may have left
 //! ```

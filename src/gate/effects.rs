@@ -27,9 +27,12 @@ use crate::store::state::{Place, Refused, View};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// How long a call waits for the same call in flight (SEMANTICS §4, §7).
 const HOLD: Duration = Duration::from_secs(45);
+/// Bytes of answers that may wait for room on the disk; the outcome of a call beyond that stays unknown.
+const UNKEPT: usize = 64 << 20;
 /// When a call that has waited so long may ask again, in milliseconds.
 const ASK_AGAIN: u64 = 5000;
 
@@ -39,6 +42,8 @@ pub struct Effects {
     pub store: Arc<dyn Store>,
     /// Who has the turn in which session.
     pub lanes: Arc<Lanes>,
+    /// Bytes of answers that may wait for room on the disk.
+    pub(super) unkept: Arc<Semaphore>,
 }
 
 /// How a call's key stands, when the call is not refused for it.
@@ -75,6 +80,11 @@ pub(super) struct Beginning<'a> {
 }
 
 impl Effects {
+    /// On `store`, with nobody in any lane.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, lanes: Arc::default(), unkept: Arc::new(Semaphore::new(UNKEPT)) }
+    }
+
     /// What the steps from 7 on need to know. Asks the store only when something is watched or limited.
     pub(super) async fn bill(
         &self,
@@ -267,7 +277,7 @@ fn milliseconds(time: Duration) -> u64 {
 
 /// What the agent reads when the store cannot answer: nothing was sent.
 pub(super) fn unavailable(error: Error) -> Refusal {
-    let (Error::Full(why) | Error::Broken(why)) = error;
+    let (Error::Full(why) | Error::Broken(why) | Error::Away(why)) = error;
     tracing::warn!(%why, "the store refuses side effects");
     Refusal::StoreUnavailable
 }

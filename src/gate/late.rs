@@ -7,8 +7,8 @@ use crate::guards::ToolRules;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::ids::ActionId;
-use crate::store::claims::Store;
-use crate::store::state::claim::Phase;
+use crate::store::claims::{Error, Store};
+use crate::store::state::claim::{Phase, Stored};
 use crate::store::state::command::{Command, Settle};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::Evidence;
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// How long after its deadline an answer is still listened for.
 pub(super) const LATEST: Duration = Duration::from_mins(10);
+/// How long between two tries to record it.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// A call on its way.
 pub(super) type Exchange = Pin<Box<dyn Future<Output = Result<Message, Broken>> + Send>>;
@@ -42,27 +44,53 @@ impl Late {
             let phase = match proof::of(&ended, rule) {
                 Proof::Answered => {
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
-                    match store.keep(answer.is_error, body).await {
+                    match keep(&*store, answer.is_error, body).await {
                         Ok(stored) => Phase::Completed(stored),
-                        Err(error) => {
-                            tracing::error!(%action, %error, "a late answer cannot be kept; the outcome stays unknown");
-                            return;
-                        }
+                        Err(error) => return stays_unknown(action, &error),
                     }
                 }
                 Proof::NotRun { again } => Phase::Failed { answer: None, again },
                 Proof::Asked | Proof::NotSent | Proof::Unknown => return,
             };
-            tracing::info!(%action, became = phase.word(), "a late answer ends an unknown outcome");
-            let settle = Settle { key, action, phase, evidence: Evidence::Late, cost: None, failed: false, seen: None };
-            match store.run(Command::Settle(settle), None).await {
-                Ok(Ok(_)) => {}
-                // Somebody has said meanwhile what became of it, and may have been wrong.
-                Ok(Err(_)) => tracing::error!(%action, "a late answer came to a call that was settled without it"),
-                Err(error) => {
-                    tracing::error!(%action, %error, "a late answer cannot be recorded; the outcome stays unknown");
-                }
-            }
+            settle(&*store, key, action, phase).await;
         });
     }
+}
+
+/// Keeps an answer that came late, or for which there was no room; while there is none, for as long as [`LATEST`].
+pub(super) async fn keep(store: &dyn Store, is_error: bool, body: Bytes) -> Result<Stored, Error> {
+    let kept = tokio::time::timeout(LATEST, async {
+        loop {
+            match store.keep(is_error, body.clone()).await {
+                Err(error) if error.ends_by_itself() => tokio::time::sleep(AGAIN).await,
+                kept => return kept,
+            }
+        }
+    });
+    kept.await.unwrap_or_else(|_| Err(Error::Full("there was no room for too long".to_owned())))
+}
+
+/// Ends an unknown outcome with what is known after all.
+pub(super) async fn settle(store: &dyn Store, key: Digest, action: ActionId, phase: Phase) {
+    tracing::info!(%action, became = phase.word(), "a late answer ends an unknown outcome");
+    let settle = Settle { key, action, phase, evidence: Evidence::Late, cost: None, failed: false, seen: None };
+    let settled = tokio::time::timeout(LATEST, async {
+        loop {
+            match store.run(Command::Settle(settle.clone()), None).await {
+                Err(Error::Away(_)) => tokio::time::sleep(AGAIN).await,
+                settled => return settled,
+            }
+        }
+    });
+    match settled.await.unwrap_or_else(|_| Err(Error::Away("the store was away for too long".to_owned()))) {
+        // Without room it is queued.
+        Ok(Ok(_)) | Err(Error::Full(_)) => {}
+        // Somebody has said meanwhile what became of it, and may have been wrong.
+        Ok(Err(_)) => tracing::error!(%action, "a late answer came to a call that was settled without it"),
+        Err(error) => stays_unknown(action, &error),
+    }
+}
+
+fn stays_unknown(action: ActionId, error: &Error) {
+    tracing::error!(%action, %error, "a late answer cannot be recorded; the outcome stays unknown");
 }

@@ -3,13 +3,13 @@
 
 use super::dispatch::{Cleared, Stamp};
 use super::effects::{Claimed, Effects};
-use super::late::Late;
+use super::late::{self, Late};
 use super::proof::Proof;
 use crate::guards::idempotency::{self, Keyed};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::entry::Entry;
-use crate::model::ids::ToolName;
+use crate::model::ids::{ActionId, ToolName};
 use crate::model::refusal::Refusal;
 use crate::store::claims::Error;
 use crate::store::state::Place;
@@ -18,6 +18,7 @@ use crate::store::state::claim::{Phase, Stored};
 use crate::store::state::command::{Command, Settle, Spend};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::{Charge, Evidence};
+use crate::telemetry::tasks;
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -116,8 +117,8 @@ impl Held {
         ended: Ended,
     ) -> Result<(), Error> {
         let Self { claimed, proof, late, cost } = self;
-        let (key, action) = (claimed.key, claimed.action);
-        let phase = phase(effects, (proof, claimed.round), answer, &entry).await;
+        let (key, action, round) = (claimed.key, claimed.action, claimed.round);
+        let phase = phase(effects, (proof, round), answer, &entry).await;
         let (phase, unkept) = match phase {
             Ok(phase) => (phase, None),
             Err(error) => (Phase::Unknown { why: "the answer could not be kept".to_owned() }, Some(error)),
@@ -140,8 +141,35 @@ impl Held {
             late.listen(effects.store.clone(), key, action);
         }
         drop(claimed);
-        unkept.map_or(settled, Err)
+        let Some(error) = unkept else { return settled };
+        if error.ends_by_itself() {
+            keep_later(effects, (key, action), (proof, round), answer);
+        }
+        Err(error)
     }
+}
+
+/// Goes on trying to keep an answer for which there was no room; its call is unknown until then.
+fn keep_later(
+    effects: &Effects,
+    (key, action): (Digest, ActionId),
+    (proof, round): (Proof, u32),
+    answer: Option<&Message>,
+) {
+    let (is_error, body) = given(answer);
+    let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    let Ok(room) = effects.unkept.clone().try_acquire_many_owned(bytes) else {
+        tracing::error!(%action, "too many answers wait for room on the disk; the outcome stays unknown");
+        return;
+    };
+    let store = effects.store.clone();
+    tasks::spawn("unkept answer", async move {
+        match late::keep(&*store, is_error, body).await {
+            Ok(stored) => late::settle(&*store, key, action, ended(proof, round, stored)).await,
+            Err(error) => tracing::error!(%action, %error, "an answer cannot be kept; the outcome stays unknown"),
+        }
+        drop(room);
+    });
 }
 
 /// Waits for room on the disk, for a while.
@@ -150,7 +178,7 @@ async fn written(effects: &Effects, key: Digest) -> Result<(), Error> {
     let durable = async {
         loop {
             match effects.store.look(place).await {
-                Err(Error::Full(_)) => tokio::time::sleep(Duration::from_millis(500)).await,
+                Err(error) if error.ends_by_itself() => tokio::time::sleep(Duration::from_millis(500)).await,
                 other => return other.map(drop),
             }
         }
@@ -168,10 +196,11 @@ async fn phase(
     entry: &Entry,
 ) -> Result<Phase, Error> {
     Ok(match proof {
-        Proof::Answered => Phase::Completed(stored(effects, answer).await?),
-        Proof::Asked => Phase::AwaitingInput { round: round + 1, asked: stored(effects, answer).await? },
+        Proof::Answered | Proof::Asked | Proof::NotRun { again: false } => {
+            let (is_error, body) = given(answer);
+            ended(proof, round, effects.store.keep(is_error, body).await?)
+        }
         Proof::NotRun { again: true } => Phase::Failed { answer: None, again: true },
-        Proof::NotRun { again: false } => Phase::Failed { answer: Some(stored(effects, answer).await?), again: false },
         Proof::NotSent => Phase::NotSent,
         Proof::Unknown => {
             Phase::Unknown { why: entry.fault.clone().unwrap_or_else(|| "the answer proves nothing".to_owned()) }
@@ -179,8 +208,16 @@ async fn phase(
     })
 }
 
-async fn stored(effects: &Effects, answer: Option<&Message>) -> Result<Stored, Error> {
-    let is_error = answer.is_some_and(|answer| answer.is_error);
+/// What the claim becomes with an answer that is kept.
+fn ended(proof: Proof, round: u32, stored: Stored) -> Phase {
+    match proof {
+        Proof::Asked => Phase::AwaitingInput { round: round + 1, asked: stored },
+        Proof::NotRun { again } => Phase::Failed { answer: Some(stored), again },
+        Proof::Answered | Proof::NotSent | Proof::Unknown => Phase::Completed(stored),
+    }
+}
+
+fn given(answer: Option<&Message>) -> (bool, Bytes) {
     let body = answer.and_then(|answer| answer.body.as_ref()).map_or_else(Bytes::new, Text::bytes);
-    effects.store.keep(is_error, body).await
+    (answer.is_some_and(|answer| answer.is_error), body)
 }

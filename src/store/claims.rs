@@ -23,6 +23,19 @@ pub enum Error {
     /// Nothing can be written any more.
     #[error("{0}")]
     Broken(String),
+    /// What is known cannot be looked up for now. Nothing was lost; it ends by itself.
+    #[error("{0}")]
+    Away(String),
+}
+
+impl Error {
+    /// Whether it ends by itself, so that trying again makes sense.
+    pub fn ends_by_itself(&self) -> bool {
+        match self {
+            Self::Full(_) | Self::Away(_) => true,
+            Self::Broken(_) => false,
+        }
+    }
 }
 
 /// Claims, budgets and fences that outlive what can go wrong, as far as the store promises.
@@ -56,8 +69,8 @@ pub trait Store: Send + Sync {
     /// A new fencing token: greater than any before.
     fn token(&self) -> u64;
 
-    /// Whether side effects can be begun.
-    fn is_writing(&self) -> bool;
+    /// Why no side effect can be begun now; none while one can.
+    fn refuses(&self) -> Option<Error>;
 
     /// The time, as this store keeps it.
     fn now(&self) -> Millis;

@@ -2,7 +2,8 @@
 //!
 //! A decision is made under one lock, from what is in memory and what is indexed; its event is queued in the journal under
 //! the same lock, so that the journal's order is the decisions' order. Then its caller waits for the disk. What was decided
-//! stays in memory until the index has it; the index runs behind, in one atomic batch at a time.
+//! stays in memory until the index has it, and a call in flight until it is settled; the index runs behind, in one atomic batch
+//! at a time. One that breaks is made anew from the journal meanwhile.
 
 use super::claims::{Error, INLINE, Store};
 use super::journal::{self, Item, Journal, Ticket};
@@ -23,21 +24,27 @@ use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
 use async_trait::async_trait;
 use bytes::Bytes;
-use index::Index;
+use lookup::Lookup;
 use parking_lot::Mutex;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod heal;
 mod index;
 mod indexer;
+mod lookup;
 mod open;
+mod park;
+mod replay;
 
 /// How long the ledger goes back, unless the configuration says otherwise: 90 days.
 pub const RETENTION: Duration = Duration::from_hours(90 * 24);
 /// Things in memory that the index does not have yet; a decision waits while there are more.
 const BEHIND: usize = 1 << 16;
+/// Things in memory at all; while the index takes nothing, only what is in flight is settled beyond that.
+const MOST: usize = 2 * BEHIND;
 
 /// Claims, tasks and sessions that outlive the process and the machine.
 pub struct Embedded {
@@ -51,7 +58,7 @@ type Decided = Result<(Event, Ticket), (Refused, u64)>;
 /// What callers and the indexer share.
 struct Shared {
     table: Mutex<Table>,
-    index: Index,
+    lookup: Lookup,
     journal: Journal,
     results: Results,
     marks: Marks,
@@ -60,7 +67,7 @@ struct Shared {
     pace: indexer::Pace,
     /// How long closed segments of the journal are kept.
     retention: Duration,
-    /// Behind `index`, which is closed first.
+    /// Behind `lookup`, which is closed first.
     closing: open::Closing,
 }
 
@@ -96,16 +103,23 @@ impl Shared {
     /// All that is known of `place`: what is in memory is newer than what is indexed.
     fn view(&self, table: &Table, place: Place) -> Result<View, Error> {
         let mut view = table.view(place);
-        if let (None, Some(key)) = (&view.claim, place.call) {
-            view.claim = self.index.claim(&key)?;
-        }
-        if let (None, Some(key)) = (&view.task, place.task) {
-            view.task = self.index.task(&key)?;
-        }
-        if let (None, Some(key)) = (&view.session, place.session) {
-            view.session = self.index.session(&key)?;
+        let lacks_claim = place.call.is_some() && view.claim.is_none();
+        let lacks_task = place.task.is_some() && view.task.is_none();
+        if lacks_claim || lacks_task || place.session.is_some() && view.session.is_none() {
+            self.lookup.ask(|index| index.complete(&mut view, place))?;
         }
         Ok(view)
+    }
+
+    /// Why nothing can be begun; the last room is for the outcomes of what has begun.
+    fn refuses(&self) -> Option<Error> {
+        if !self.journal.is_writing() {
+            return Some(unwritable(self.journal.health().state));
+        }
+        if !self.lookup.is_whole() {
+            return Some(lookup::away());
+        }
+        self.pace.is_stuck(BEHIND).then(crowded)
     }
 
     /// The place of `command`, with what only the claim knows of it.
@@ -119,6 +133,9 @@ impl Shared {
     /// Decides and queues, in one go.
     fn decide(&self, command: &Command, entry: Option<Entry>) -> Result<Decided, Error> {
         let mut table = self.table.lock();
+        if table.len() >= MOST && !matches!(command, Command::Settle(_)) {
+            return Err(crowded());
+        }
         let view = self.view(&table, self.place(&table, command)?)?;
         let event = match decide(command, &view, self.time.now()) {
             Ok(event) => event,
@@ -151,7 +168,13 @@ impl Shared {
         let record = event.encode().map_err(|error| Error::Broken(format!("an event cannot be written: {error}")))?;
         let mut items = vec![Item::Event(record)];
         items.extend(entry.map(|entry| Item::Entry(Box::new(entry))));
-        self.journal.append(items).map_err(unwritten)
+        // What has begun has to end, however much waits for the disk.
+        let appended = if matches!(event, Event::Settled(_)) {
+            self.journal.append(items)
+        } else {
+            self.journal.append_unless_crowded(items)
+        };
+        appended.map_err(unwritten)
     }
 }
 
@@ -185,6 +208,11 @@ fn unwritable(state: journal::State) -> Error {
     }
 }
 
+/// Why nothing more is taken into memory.
+fn crowded() -> Error {
+    Error::Full("the index waits for room".to_owned())
+}
+
 fn unkept(error: &std::io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
         Error::Full(error.to_string())
@@ -208,13 +236,11 @@ impl Store for Embedded {
     }
 
     async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
-        // The last room is for the outcomes of what has begun.
-        if matches!(command, Command::Begin(_)) && !self.shared.journal.is_writing() {
-            return Err(unwritable(self.shared.journal.health().state));
-        }
         self.shared.pace.keep_up(BEHIND).await;
-        if matches!(command, Command::Begin(_)) && self.shared.pace.is_broken() {
-            return Err(Error::Broken("the index is given up; restart toolgate, which makes it anew".to_owned()));
+        if matches!(command, Command::Begin(_))
+            && let Some(error) = self.shared.refuses()
+        {
+            return Err(error);
         }
         match self.shared.decide(&command, entry)? {
             Ok((event, ticket)) => {
@@ -262,9 +288,8 @@ impl Store for Embedded {
     async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
         let table = self.shared.table.lock();
         let held = table.claims.iter().find(|(_, kept)| kept.value.action == action).map(|(key, _)| *key);
-        let Some(key) = held.map_or_else(|| self.shared.index.key_of(action), |key| Ok(Some(key)))? else {
-            return Ok(None);
-        };
+        let indexed = || self.shared.lookup.ask(|index| index.key_of(action));
+        let Some(key) = held.map_or_else(indexed, |key| Ok(Some(key)))? else { return Ok(None) };
         let view = self.shared.view(&table, Place { call: Some(key), ..Place::default() })?;
         Ok(view.claim.filter(|claim| claim.action == action).map(|claim| (key, claim)))
     }
@@ -296,8 +321,8 @@ impl Store for Embedded {
         self.shared.table.lock().next_token()
     }
 
-    fn is_writing(&self) -> bool {
-        self.shared.journal.is_writing()
+    fn refuses(&self) -> Option<Error> {
+        self.shared.refuses()
     }
 
     fn now(&self) -> Millis {
@@ -310,13 +335,16 @@ impl Shared {
     fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
         let table = self.table.lock();
         let mut found: Vec<_> = table.claims.iter().map(|(key, kept)| (*key, kept.value.clone())).collect();
-        for key in self.index.open_keys(most)? {
-            if !table.claims.contains_key(&key)
-                && let Some(claim) = self.index.claim(&key)?
-            {
-                found.push((key, claim));
+        self.lookup.ask(|index| {
+            for key in index.open_keys(most)? {
+                if !table.claims.contains_key(&key)
+                    && let Some(claim) = index.claim(&key)?
+                {
+                    found.push((key, claim));
+                }
             }
-        }
+            Ok(())
+        })?;
         found.retain(|(_, claim)| !claim.phase.is_final());
         found.sort_by_key(|(_, claim)| claim.began);
         found.truncate(most);

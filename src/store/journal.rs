@@ -131,9 +131,18 @@ impl Journal {
     /// Queues `items`, next to each other and in this order, as part of one batch: all of them are there after a power
     /// cut, or none. Never waits and never wakes anyone, so that it may be called under a lock: calls are written in the
     /// order of their calls. Refused as in `record`, and with [`Error::TooLarge`]; then nothing of it was queued.
-    pub fn append(&self, mut items: Vec<Item>) -> Result<Ticket, Error> {
+    pub fn append(&self, items: Vec<Item>) -> Result<Ticket, Error> {
+        self.push(items, true)
+    }
+
+    /// As `append`, for what may be refused: a quarter of the queue is left to what must not be.
+    pub fn append_unless_crowded(&self, items: Vec<Item>) -> Result<Ticket, Error> {
+        self.push(items, false)
+    }
+
+    fn push(&self, mut items: Vec<Item>, urgent: bool) -> Result<Ticket, Error> {
         let group = Group::new(&mut items)?;
-        let seq = self.0.queue.push(&group)?;
+        let seq = self.0.queue.push(&group, urgent)?;
         Ok(Ticket::new(&self.0.queue, seq))
     }
 
@@ -206,4 +215,4 @@ impl Drop for Owner {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

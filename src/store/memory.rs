@@ -90,8 +90,8 @@ impl Store for Memory {
         self.table.lock().next_token()
     }
 
-    fn is_writing(&self) -> bool {
-        true
+    fn refuses(&self) -> Option<Error> {
+        None
     }
 
     fn now(&self) -> Millis {

@@ -2,13 +2,13 @@
 //! has nothing else; the embedded store keeps here what its index does not have yet.
 
 use super::state::budget::Task;
-use super::state::claim::Claim;
+use super::state::claim::{Claim, Phase};
 use super::state::digest::Digest;
 use super::state::event::Event;
 use super::state::fence::Session;
 use super::state::{Place, View, apply};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use crate::model::ids::ActionId;
+use std::collections::{HashMap, HashSet};
 
 /// One thing, and when it last changed.
 #[derive(Debug, Clone)]
@@ -70,6 +70,27 @@ impl Table {
         claim.max(task).max(session).unwrap_or_default()
     }
 
+    /// Drops what the index has, whose last record is `upto`; but not calls in flight and their tasks, which have to be
+    /// settled whatever becomes of the index. Gives the calls that were dropped.
+    pub(super) fn drop_indexed(&mut self, upto: u64) -> Vec<ActionId> {
+        self.indexed = upto;
+        let is_in_flight = |claim: &Claim| matches!(claim.phase, Phase::Dispatching);
+        let in_flight = self.claims.values().filter(|kept| is_in_flight(&kept.value));
+        let paying: HashSet<Digest> = in_flight.map(|kept| kept.value.task).collect();
+        let dropped = self.claims.extract_if(|_, kept| kept.change <= upto && !is_in_flight(&kept.value));
+        let dropped = dropped.map(|(_, kept)| kept.value.action).collect();
+        self.tasks.retain(|key, kept| kept.change > upto || paying.contains(key));
+        self.sessions.retain(|_, kept| kept.change > upto);
+        dropped
+    }
+
+    /// The things that changed since the index was last written.
+    pub(super) fn unindexed(&self) -> usize {
+        let claims = self.claims.values().map(|kept| kept.change);
+        let changes = claims.chain(self.tasks.values().map(|kept| kept.change));
+        changes.chain(self.sessions.values().map(|kept| kept.change)).filter(|change| *change > self.indexed).count()
+    }
+
     /// The things in memory.
     pub(super) fn len(&self) -> usize {
         self.claims.len() + self.tasks.len() + self.sessions.len()
@@ -83,14 +104,5 @@ fn known<T: Clone>(map: &HashMap<Digest, Kept<T>>, key: Option<Digest>) -> Optio
 fn keep<T>(map: &mut HashMap<Digest, Kept<T>>, key: Option<Digest>, value: Option<T>, change: u64) {
     if let (Some(key), Some(value)) = (key, value) {
         map.insert(key, Kept { value, change });
-    }
-}
-
-/// Drops from `map` what has not changed since `change`.
-pub(super) fn drop_unchanged<T>(map: &mut HashMap<Digest, Kept<T>>, key: Digest, change: u64) {
-    if let Entry::Occupied(kept) = map.entry(key)
-        && kept.get().change <= change
-    {
-        kept.remove();
     }
 }

@@ -59,7 +59,7 @@ fn embedded(data: &Path, clock: Clock) -> Arc<dyn Store> {
     Arc::new(Embedded::open(data, journal, clock).unwrap())
 }
 
-fn copy_all(from: &Path, to: &Path) {
+pub(in crate::store) fn copy_all(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     let files: Vec<PathBuf> = std::fs::read_dir(from).unwrap().map(|file| file.unwrap().path()).collect();
     for file in files {

@@ -3,11 +3,11 @@
 //!
 //! Needs file systems of its own, so it needs to be root; says so when it cannot be.
 
-use crate::harness::agent::{get, modern};
+use crate::harness::agent::{anew, get, modern};
 use crate::harness::gate::{Gate, Setup};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +16,12 @@ use std::process::Command;
 struct Mounts(Vec<PathBuf>);
 
 impl Mounts {
+    /// Unmounts what was mounted last; whoever has files open there keeps them.
+    fn remove(&mut self) {
+        let mount = self.0.pop().unwrap();
+        assert!(ran(Command::new("umount").arg("-l").arg(mount)));
+    }
+
     /// Mounts with those arguments on `on`, which is made. Says so when that cannot be done.
     #[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
     fn add(&mut self, arguments: &[&str], on: &Path) -> bool {
@@ -48,6 +54,12 @@ async fn oracle() -> ToolServer {
 
 fn setup(oracle: &ToolServer) -> Setup {
     Setup::new().server("oracle", oracle).contracts(&[("oracle__read", "read"), ("oracle__write", "write")])
+}
+
+/// A result with that many bytes of text after the word for which agents wait.
+fn long(bytes: usize) -> Value {
+    let content = ["done".to_owned(), "x".repeat(bytes)].map(|text| json!({ "type": "text", "text": text }));
+    json!({ "content": content, "isError": false, "resultType": "complete" })
 }
 
 async fn readiness(gate: &Gate, status: u16) {
@@ -89,6 +101,87 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
     assert_eq!(refused, 3);
     let verified = gate.setup.run(&["ledger", "verify", "--data", data.to_str().unwrap()]).await;
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
+// The index meets the full disk first: nothing is begun, what is in flight ends, and the index is made anew without a restart.
+#[tokio::test]
+async fn g4_an_index_that_cannot_be_written_is_made_anew() {
+    let long = long(12 << 10);
+    let script = Script::new().tool("read", Behaviour::Answers).tool("write", Behaviour::Says(long));
+    let oracle = script.tool("hold", Behaviour::Held).start().await;
+    let tools = [("oracle__read", "read"), ("oracle__write", "write"), ("oracle__hold", "write")];
+    let setup = Setup::new().server("oracle", &oracle).contracts(&tools);
+    let (index, mut mounts) = (setup.directory().join("data/index"), Mounts::default());
+    // An index that is there already is trusted, wherever it lies.
+    let mut gate = setup.start().await;
+    gate.terminate();
+    gate.wait().await;
+    let copy = gate.setup.directory().join("copy");
+    std::fs::rename(&index, &copy).unwrap();
+    if !mounts.add(&["-t", "tmpfs", "-o", "size=4m,mode=0700", "tmpfs"], &index) {
+        return;
+    }
+    assert!(ran(Command::new("cp").arg("-r").arg(copy.join(".")).arg(&index)));
+    let gate = gate.setup.clone().start().await;
+    let agent = gate.agent();
+    let first = anew("oracle__write", json!({}));
+    assert!(agent.modern("tools/call", first.clone()).await.is_done());
+    let holder = agent.initialize().await;
+    let held = tokio::spawn(async move { holder.call_anew("oracle__hold", json!({})).await });
+    until("the call is held", || async { (oracle.executions().len() == 2).then_some(()) }).await;
+    std::fs::write(index.join("everything-else"), vec![0_u8; 8 << 20]).unwrap_err();
+    let broken = until("/readyz is 503", || async {
+        agent.call_anew("oracle__write", json!({})).await;
+        get(gate.operators, "/readyz").await.filter(|answer| answer.status == 503)
+    })
+    .await;
+    assert!(broken.text().contains("the index is made anew"), "{}", broken.text());
+    let before = oracle.executions().len();
+    assert_eq!(agent.call_anew("oracle__write", json!({})).await.refusal(), "store_unavailable");
+    assert!(agent.call("oracle__read", json!({})).await.is_done());
+    oracle.release();
+    assert!(held.await.unwrap().is_done());
+    assert_eq!(oracle.executions().len(), before + 1);
+    mounts.remove();
+    readiness(&gate, 200).await;
+    let before = oracle.executions().len();
+    let again = agent.modern("tools/call", first).await;
+    assert!(again.text().contains("\"replayed\":true"), "{}", again.text());
+    assert_eq!(oracle.executions().len(), before);
+    assert!(agent.call_anew("oracle__write", json!({})).await.is_done());
+}
+
+// An answer too long for the journal's reserve: its agent gets it all the same, and it is kept when there is room.
+#[tokio::test]
+async fn g4_an_answer_without_room_is_given_and_kept_later() {
+    let long = long(64 << 10);
+    let script = Script::new().tool("read", Behaviour::Answers).tool("hold", Behaviour::Held);
+    let oracle = script.tool("write", Behaviour::SaysOnceReleased(long)).start().await;
+    let setup = setup(&oracle);
+    let (data, mut mounts) = (setup.directory().join("data"), Mounts::default());
+    if !mounts.add(&["-t", "tmpfs", "-o", "size=16m,mode=0700", "tmpfs"], &data) {
+        return;
+    }
+    let gate = setup.start().await;
+    let (agent, message) = (gate.agent(), anew("oracle__write", json!({})));
+    let (caller, params) = (agent.clone(), message.clone());
+    let held = tokio::spawn(async move { caller.modern("tools/call", params).await });
+    until("the call is held", || async { (oracle.executions().len() == 1).then_some(()) }).await;
+    std::fs::write(data.join("everything-else"), vec![0_u8; 32 << 20]).unwrap_err();
+    oracle.release();
+    let told = held.await.unwrap();
+    assert_eq!(told.refusal(), "executed_but_not_recorded");
+    assert!(told.text().contains(&"x".repeat(64 << 10)), "the result is attached");
+    let again = agent.modern("tools/call", message.clone()).await;
+    assert_eq!(again.refusal(), "outcome_unknown");
+    std::fs::remove_file(data.join("everything-else")).unwrap();
+    let again = until("the answer is kept", || async {
+        let again = agent.modern("tools/call", message.clone()).await;
+        again.is_done().then_some(again)
+    })
+    .await;
+    assert!(again.text().contains("\"replayed\":true") && again.text().contains(&"x".repeat(64 << 10)));
+    assert_eq!(oracle.executions().iter().filter(|execution| execution.tool == "write").count(), 1);
 }
 
 // A disk that takes writes and fails to sync them: nobody knows what is on it, so the process ends, with a reason.

@@ -12,19 +12,25 @@
 //! ```
 
 use super::super::claims::Error;
-use super::super::state::Millis;
 use super::super::state::budget::Task;
 use super::super::state::claim::{Age, Claim};
 use super::super::state::digest::Digest;
 use super::super::state::event::{Carried, Event, decode, encode, fill};
 use super::super::state::fence::Session;
+use super::super::state::{Millis, Place, View};
+use super::super::table::Table;
+use super::park::block_on_for;
 use crate::model::ids::ActionId;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Db};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+/// How long sled may take to hand everything to the kernel.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Bytes of pages sled keeps in memory.
 const CACHE: u64 = 16 << 20;
 /// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
@@ -54,7 +60,11 @@ pub(super) struct Applied {
 }
 
 /// The index, open.
-pub(super) struct Index(Db);
+pub(super) struct Index {
+    db: Db,
+    /// sled did not end what it was asked for.
+    hangs: AtomicBool,
+}
 
 /// What changed since the index was last written, each thing in its newest form.
 #[derive(Debug, Default)]
@@ -64,18 +74,51 @@ pub(super) struct Changes {
     pub(super) sessions: Vec<(Digest, Session)>,
 }
 
+impl Changes {
+    /// What of `table` is not in the index.
+    pub(super) fn of(table: &Table) -> Self {
+        let upto = table.indexed;
+        let claims = table.claims.iter().filter(|(_, kept)| kept.change > upto);
+        let tasks = table.tasks.iter().filter(|(_, kept)| kept.change > upto);
+        let sessions = table.sessions.iter().filter(|(_, kept)| kept.change > upto);
+        Self {
+            claims: claims.map(|(key, kept)| (*key, kept.value.clone())).collect(),
+            tasks: tasks.map(|(key, kept)| (*key, kept.value.clone())).collect(),
+            sessions: sessions.map(|(key, kept)| (*key, kept.value)).collect(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.tasks.is_empty() && self.sessions.is_empty()
+    }
+}
+
 impl Index {
     /// Opens the index in `dir`; with how far it is. An error means that it has to be made again.
     pub(super) fn open(dir: &Path) -> Result<(Self, Applied), Error> {
         let db = calmly(|| {
             sled::Config::new().path(dir).cache_capacity(CACHE).flush_every_ms(None).print_profile_on_drop(false).open()
         })?;
-        let index = Self(db);
+        let index = Self { db, hangs: AtomicBool::new(false) };
         let applied = match index.get(META)? {
             Some(meta) => read(&meta)?,
             None => Applied::default(),
         };
         Ok((index, applied))
+    }
+
+    /// Adds to `view` what it lacks of `place`.
+    pub(super) fn complete(&self, view: &mut View, place: Place) -> Result<(), Error> {
+        if let (None, Some(key)) = (&view.claim, place.call) {
+            view.claim = self.claim(&key)?;
+        }
+        if let (None, Some(key)) = (&view.task, place.task) {
+            view.task = self.task(&key)?;
+        }
+        if let (None, Some(key)) = (&view.session, place.session) {
+            view.session = self.session(&key)?;
+        }
+        Ok(())
     }
 
     /// The claim of `key`.
@@ -100,7 +143,7 @@ impl Index {
 
     /// Up to `most` keys whose claims have not come to an end.
     pub(super) fn open_keys(&self, most: usize) -> Result<Vec<Digest>, Error> {
-        let keys = calmly(|| self.0.scan_prefix([OPEN]).keys().take(most).collect::<sled::Result<Vec<_>>>())?;
+        let keys = calmly(|| self.db.scan_prefix([OPEN]).keys().take(most).collect::<sled::Result<Vec<_>>>())?;
         Ok(keys.iter().filter_map(|key| Some(Digest::new(key.get(1..)?.try_into().ok()?))).collect())
     }
 
@@ -119,18 +162,40 @@ impl Index {
             batch.insert(expiring(idle_since(session.at), SESSION, key), &[]);
         }
         batch.insert(META, text(&applied)?);
-        calmly(|| self.0.apply_batch(batch))
+        calmly(|| self.db.apply_batch(batch))
     }
 
     /// Hands everything to the kernel, so that a killed process loses little of it.
     pub(super) fn checkpoint(&self) -> Result<(), Error> {
-        calmly(|| self.0.flush()).map(|_| ())
+        // Where one of its writes fails, sled can forget to tell who waits for it.
+        let flushed = calmly(|| block_on_for(self.db.flush_async(), PATIENCE).transpose())?;
+        if flushed.is_none() {
+            self.hangs.store(true, Ordering::Relaxed);
+            return Err(Error::Broken("the index cannot be used: sled does not end what it is at".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Closes it, in whatever state it is.
+    pub(super) fn close(self) {
+        if self.hangs.into_inner() {
+            // Closing would hang, too. What it holds is lost until the process ends.
+            std::mem::forget(self.db);
+            return;
+        }
+        let closed = calmly(|| {
+            drop(self.db);
+            Ok(())
+        });
+        if let Err(error) = closed {
+            tracing::warn!(%error, "the index is not closed well");
+        }
     }
 
     /// Whether an answer that may be given again lies in the file `digest`.
     pub(super) fn needs(&self, digest: &Digest) -> Result<bool, Error> {
         let prefix = [&[RESULT][..], digest.as_bytes()].concat();
-        let keys = calmly(|| self.0.scan_prefix(prefix).keys().collect::<sled::Result<Vec<_>>>())?;
+        let keys = calmly(|| self.db.scan_prefix(prefix).keys().collect::<sled::Result<Vec<_>>>())?;
         for key in keys.iter().filter_map(|key| Some(Digest::new(key.get(33..)?.try_into().ok()?))) {
             let claim = self.claim(&key)?;
             if claim.is_some_and(|claim| claim.phase.stored().is_some_and(|stored| stored.digest == *digest)) {
@@ -143,7 +208,7 @@ impl Index {
     /// Everything in it, as events that make it anew.
     pub(super) fn carried(&self) -> impl Iterator<Item = Result<Vec<u8>, Error>> {
         let kinds = [CLAIM, TASK, SESSION].into_iter();
-        kinds.flat_map(|kind| self.0.scan_prefix([kind])).map(|entry| {
+        kinds.flat_map(|kind| self.db.scan_prefix([kind])).map(|entry| {
             let (name, value) = calmly(|| entry)?;
             let key = name.get(1..).and_then(|key| Some(Digest::new(key.try_into().ok()?)));
             let (Some(kind), Some(key)) = (name.first(), key) else {
@@ -161,7 +226,7 @@ impl Index {
     /// Forgets what is over at `now`, but for what `is_busy`; true when there may be more.
     pub(super) fn sweep(&self, now: Millis, is_busy: impl Fn(&Digest) -> bool) -> Result<bool, Error> {
         let until = [&[EXPIRY][..], &now.to_be_bytes()].concat();
-        let due = calmly(|| self.0.range(vec![EXPIRY]..until).keys().take(SWEEP).collect::<sled::Result<Vec<_>>>())?;
+        let due = calmly(|| self.db.range(vec![EXPIRY]..until).keys().take(SWEEP).collect::<sled::Result<Vec<_>>>())?;
         let mut batch = Batch::default();
         for entry in &due {
             batch.remove(entry);
@@ -182,7 +247,7 @@ impl Index {
                 _ => {}
             }
         }
-        calmly(|| self.0.apply_batch(batch))?;
+        calmly(|| self.db.apply_batch(batch))?;
         Ok(due.len() == SWEEP)
     }
 
@@ -209,7 +274,7 @@ impl Index {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
-        calmly(|| self.0.get(key))
+        calmly(|| self.db.get(key))
     }
 }
 
@@ -320,6 +385,6 @@ mod tests {
         assert!(changes.claims.iter().all(|(key, claim)| {
             index.claim(key).unwrap().is_none() && index.key_of(claim.action).unwrap().is_none()
         }));
-        assert_eq!(index.0.len(), 1, "nothing is left but how far the journal is indexed");
+        assert_eq!(index.db.len(), 1, "nothing is left but how far the journal is indexed");
     }
 }

@@ -3,15 +3,13 @@
 use super::super::claims::Error;
 use super::super::journal::{self, Retention};
 use super::super::state::Millis;
-use super::super::state::claim::Phase;
 use super::super::state::digest::Digest;
-use super::super::table::drop_unchanged;
 use super::Shared;
-use super::index::{Applied, Changes};
+use super::heal::Tries;
+use super::index::{Applied, Changes, Index};
+use super::park::block_on;
 use parking_lot::{Condvar, Mutex};
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::path::Path;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -25,6 +23,9 @@ const CHECKPOINT: Millis = 10_000;
 const TIDY: Millis = 10 * 60_000;
 /// How long an answer's file is kept without a claim that refers to it: longer than it takes to settle one.
 const UNCLAIMED: Duration = Duration::from_hours(1);
+/// Bytes of room there have to be for the index to be written: sled takes 512 KiB at once, and does not come back from a full
+/// disk.
+pub(super) const ROOM: u64 = 2 << 20;
 
 /// How indexer and callers keep step.
 #[derive(Debug, Default)]
@@ -38,39 +39,50 @@ pub(super) struct Pace {
 struct State {
     behind: usize,
     stopping: bool,
-    broken: bool,
+    /// Nothing is indexed for now.
+    stuck: bool,
 }
 
 impl Pace {
-    /// Says how much is not indexed; wakes the indexer when that is much.
-    pub(super) fn behind(&self, count: usize) {
+    /// Says how much is not indexed; `stuck`: for now it stays so.
+    pub(super) fn behind(&self, count: usize, stuck: bool) {
         let mut state = self.state.lock();
-        let was = std::mem::replace(&mut state.behind, count);
-        if was < MANY && count >= MANY {
-            self.nudged.notify_one();
-        }
+        (state.behind, state.stuck) = (count, stuck);
+        drop(state);
+        self.caught_up.notify_waiters();
     }
 
-    /// Waits while more than `most` is not indexed.
+    /// Waits while more than `most` is not indexed, unless that would be for long.
     pub(super) async fn keep_up(&self, most: usize) {
+        self.until(|| self.is_near(most)).await;
+    }
+
+    /// Waits until the indexer has brought it about that `is_so`.
+    pub(super) async fn until(&self, is_so: impl Fn() -> bool) {
         loop {
             let mut caught_up = std::pin::pin!(self.caught_up.notified());
             caught_up.as_mut().enable();
-            if self.is_near(most) {
+            if is_so() {
                 return;
             }
             caught_up.await;
         }
     }
 
-    /// Whether the indexer has given up.
-    pub(super) fn is_broken(&self) -> bool {
-        self.state.lock().broken
-    }
-
     fn is_near(&self, most: usize) -> bool {
         let state = self.state.lock();
-        state.behind <= most || state.broken
+        state.behind <= most || state.stuck
+    }
+
+    /// Whether more than `most` is not indexed, and that stays so for now.
+    pub(super) fn is_stuck(&self, most: usize) -> bool {
+        let state = self.state.lock();
+        state.stuck && state.behind > most
+    }
+
+    /// Whether the indexer is to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.state.lock().stopping
     }
 
     /// Ends the indexer once everything is indexed.
@@ -82,81 +94,71 @@ impl Pace {
     /// Waits for work; true when it is to be the last.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
-        if !state.stopping && state.behind < MANY {
+        if !state.stopping && (state.behind < MANY || state.stuck) {
             self.nudged.wait_for(&mut state, EVERY);
         }
         state.stopping
     }
 }
 
-/// Waits on this thread, which does nothing else meanwhile.
-pub(super) fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut future = std::pin::pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
+/// When what is not done each time was done last.
+struct Done {
+    checkpoint: Millis,
+    tidying: Millis,
 }
 
-/// Runs until [`Pace::stop`], or until the index breaks; then what has begun is settled from memory, and nothing is begun.
+/// Runs until [`Pace::stop`]. When the index breaks, it is made anew as soon as there is room for it; until then what has begun
+/// is settled from memory, and nothing is begun.
 pub(super) fn run(shared: &Shared) {
-    let mut checkpointed = shared.time.now();
-    let mut tidied = checkpointed;
+    let now = shared.time.now();
+    let (mut done, mut tries) = (Done { checkpoint: now, tidying: now }, Tries::default());
     loop {
         let last = shared.pace.wait();
-        if shared.pace.is_broken() {
-            return;
+        if shared.lookup.is_whole()
+            && let Err(error) = shared.index(&mut done, last)
+        {
+            tracing::debug!(%error, "the index is behind");
         }
-        let result = shared.catch_up().and_then(|()| {
-            let now = shared.time.now();
-            if last || (now >= checkpointed + CHECKPOINT && !shared.has_no_room()) {
-                shared.index.checkpoint()?;
-                shared.sweep(now)?;
-                checkpointed = now;
+        if shared.lookup.is_whole() {
+            if last && shared.has_room() {
+                shared.closing.in_good_order();
             }
-            if !last && now >= tidied + TIDY {
-                shared.tidy();
-                tidied = now;
-            }
-            Ok(())
-        });
-        if let Err(error) = result {
-            shared.give_up(&error);
-            return;
+        } else {
+            shared.mend(&mut tries);
         }
         if last {
-            shared.closing.in_good_order();
+            shared.lookup.close();
             return;
         }
     }
 }
 
 impl Shared {
-    /// Stops indexing for good.
-    pub(super) fn give_up(&self, error: &Error) {
-        tracing::error!(%error, "the index is given up: no side effect is begun until toolgate is started again, which makes it anew");
-        self.closing.distrust();
-        self.pace.state.lock().broken = true;
-        self.pace.caught_up.notify_waiters();
+    /// What is to be done about an index that is whole.
+    fn index(&self, done: &mut Done, last: bool) -> Result<(), Error> {
+        self.catch_up()?;
+        let now = self.time.now();
+        if (last || now >= done.checkpoint + CHECKPOINT) && self.has_room() {
+            self.lookup.change(Index::checkpoint)?;
+            self.sweep(now)?;
+            done.checkpoint = now;
+        }
+        if !last && now >= done.tidying + TIDY {
+            self.tidy();
+            done.tidying = now;
+        }
+        Ok(())
     }
 
     /// Brings everything decided so far into the index.
     pub(super) fn catch_up(&self) -> Result<(), Error> {
         let (changes, applied) = self.changes();
-        if changes.claims.is_empty() && changes.tasks.is_empty() && changes.sessions.is_empty() {
+        if changes.is_empty() {
             return Ok(());
         }
-        // What is left of a full disk is the journal's; sled does not come back from one.
-        if self.has_no_room() {
+        // What is left of a full disk is the journal's.
+        if !self.has_room() {
+            self.indexed(None);
             return Ok(());
         }
         // The index must never know more than the journal.
@@ -165,53 +167,59 @@ impl Shared {
             // It will be written when there is room again, or never; until then the changes stay in memory.
             Err(error) => {
                 tracing::debug!(%error, "the index waits for the journal");
+                self.indexed(None);
                 return Ok(());
             }
         }
-        self.index.write(&changes, applied)?;
-        // Also those whose outcome had to wait for room.
-        let settled = changes.claims.iter().filter(|(_, claim)| !matches!(claim.phase, Phase::Dispatching));
-        settled.for_each(|(_, claim)| self.marks.clear(claim.action));
-        let behind = {
-            let mut table = self.table.lock();
-            changes.claims.iter().for_each(|(key, _)| drop_unchanged(&mut table.claims, *key, applied.seq));
-            changes.tasks.iter().for_each(|(key, _)| drop_unchanged(&mut table.tasks, *key, applied.seq));
-            changes.sessions.iter().for_each(|(key, _)| drop_unchanged(&mut table.sessions, *key, applied.seq));
-            table.indexed = applied.seq;
-            table.len()
-        };
-        self.pace.behind(behind);
-        self.pace.caught_up.notify_waiters();
+        self.lookup.change(|index| index.write(&changes, applied)).inspect_err(|_| self.indexed(None))?;
+        self.indexed(Some(applied.seq));
         Ok(())
     }
 
-    fn has_no_room(&self) -> bool {
-        !self.journal.is_writing() && matches!(self.journal.health().state, journal::State::Full(_))
+    /// The index has everything up to record `upto`; none: nothing new, and for now it stays so.
+    pub(super) fn indexed(&self, upto: Option<u64>) {
+        let mut table = self.table.lock();
+        // Also those whose outcome had to wait for room.
+        let settled = upto.map(|upto| table.drop_indexed(upto)).unwrap_or_default();
+        let behind = table.unindexed();
+        drop(table);
+        for action in settled {
+            self.marks.clear(action);
+        }
+        self.pace.behind(behind, upto.is_none());
     }
 
-    /// Everything in memory, as it is after the last record decided.
+    /// Whether there is room for the index to grow, as far as that can be known.
+    pub(super) fn has_room(&self) -> bool {
+        let is_full = !self.journal.is_writing() && matches!(self.journal.health().state, journal::State::Full(_));
+        !is_full && room(self.closing.data()) >= ROOM
+    }
+
+    /// Everything that is not indexed, as it is after the last record decided.
     fn changes(&self) -> (Changes, Applied) {
         let table = self.table.lock();
-        let changes = Changes {
-            claims: table.claims.iter().map(|(key, kept)| (*key, kept.value.clone())).collect(),
-            tasks: table.tasks.iter().map(|(key, kept)| (*key, kept.value.clone())).collect(),
-            sessions: table.sessions.iter().map(|(key, kept)| (*key, kept.value)).collect(),
-        };
-        (changes, Applied { seq: table.last, token: table.token, seen: self.time.now() })
+        let applied = Applied { seq: table.last, token: table.token, seen: self.time.now() };
+        (Changes::of(&table), applied)
     }
 
     /// Drops old segments of the journal and answers that nobody can ask for any more. What does not work is tried again
     /// later: it only costs room.
     pub(super) fn tidy(&self) {
         let upto = self.table.lock().indexed;
-        let carried =
-            self.index.carried().map(|event| event.map_err(|error| journal::Error::NotCarried(error.to_string())));
         let retention = Retention { upto, age: self.retention };
-        if let Err(error) = block_on(self.journal.compact(retention, carried)) {
+        let compacted = self.lookup.ask(|index| {
+            let carried = index.carried().map(|event| {
+                event
+                    .inspect_err(|error| self.lookup.doubt(error))
+                    .map_err(|error| journal::Error::NotCarried(error.to_string()))
+            });
+            Ok(block_on(self.journal.compact(retention, carried)))
+        });
+        if let Ok(Err(error)) = compacted {
             tracing::warn!(%error, "old segments of the journal cannot be dropped");
         }
         let needed = |digest: &Digest| {
-            let is_indexed = self.index.needs(digest).unwrap_or(true);
+            let is_indexed = self.lookup.ask(|index| index.needs(digest)).unwrap_or(true);
             let is_fresh = || {
                 let table = self.table.lock();
                 let mut fresh = table.claims.values().filter_map(|kept| kept.value.phase.stored());
@@ -230,9 +238,14 @@ impl Shared {
             let is_busy = |key: &_| {
                 table.claims.contains_key(key) || table.tasks.contains_key(key) || table.sessions.contains_key(key)
             };
-            if !self.index.sweep(now, is_busy)? {
+            if !self.lookup.change(|index| index.sweep(now, is_busy))? {
                 return Ok(());
             }
         }
     }
+}
+
+/// Bytes of room for the directory `data`; where that cannot be known, there is enough.
+pub(super) fn room(data: &Path) -> u64 {
+    rustix::fs::statvfs(data).map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize))
 }

@@ -1,18 +1,21 @@
 //! Opening: an index that can be trusted is brought up to the journal; any other is set aside and made anew.
 
 use super::super::claims::Error;
-use super::super::journal::{Journal, Reader, replace};
+use super::super::journal::{Journal, replace};
 use super::super::marks::Marks;
 use super::super::results::Results;
 use super::super::state::claim::Phase;
 use super::super::state::command::{Command, Settle};
-use super::super::state::event::{Event, Evidence};
+use super::super::state::event::Evidence;
 use super::super::table::Table;
 use super::super::time::{Anchor, Time};
 use super::super::waiters::Waiters;
 use super::Shared;
 use super::index::{Applied, Index};
-use super::indexer::{Pace, block_on};
+use super::indexer::Pace;
+use super::lookup::Lookup;
+use super::park::block_on;
+use super::replay::Replay;
 use crate::model::clock::Clock;
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -30,8 +33,8 @@ const OPENING: &str = "opening";
 const NO_BOOT: &str = "-";
 /// The mark of an index that was closed and synced.
 const CLEAN: &str = "clean";
-/// Changes that are replayed before they go into the index.
-const PORTION: usize = 8192;
+/// The mark of an index that broke and is not made anew yet.
+const BROKEN: &str = "broken";
 /// Claims in flight that are settled at a start; there are never more than calls in flight.
 const IN_FLIGHT: usize = 1 << 16;
 
@@ -40,35 +43,30 @@ pub(super) fn open(data: &Path, journal: Journal, clock: Clock, retention: Durat
     let (dir, boot) = (index_path(data), boot_id());
     let last = last_mark(data);
     let same_boot = last.as_ref().is_some_and(|last| last.boot == boot && !boot.is_empty());
-    let clean = last.as_ref().is_some_and(|last| last.how == CLEAN);
+    let how = last.as_ref().map_or("", |last| last.how.as_str());
+    let trusted = how == CLEAN || same_boot && how != BROKEN;
     let anchor = last.as_ref().and_then(|last| last.anchor).filter(|_| same_boot);
+    if !trusted {
+        set_aside(&dir)?;
+    }
     // Not clean any more; but not of this boot either, until nothing is left of the last one.
     let before = last.as_ref().map_or(NO_BOOT, |last| last.boot.as_str());
     write_mark(data, OPENING, before, anchor).map_err(|error| unmarked(&error))?;
     let closing = Closing { data: data.to_owned(), boot, anchor, ended_well: AtomicBool::new(false) };
-    let (mut index, mut applied) = open_index(&dir, same_boot || clean, journal.health().head.seq)?;
-    let mut reader = Reader::replay(data, applied.seq).map_err(super::unwritten)?;
-    if reader.is_anew() && applied != Applied::default() {
-        drop(index);
-        set_aside(&dir)?;
-        (index, applied) = Index::open(&dir)?;
-        reader = Reader::replay(data, 0).map_err(super::unwritten)?;
-    }
+    let (index, applied) = up_to_date(data, journal.health().head.seq)?;
     let results = Results::open(data).map_err(|error| super::unkept(&error))?;
     let (marks, sent) =
         Marks::open(data).map_err(|error| Error::Broken(format!("the marks cannot be read: {error}")))?;
     let table = Table { token: applied.token, last: applied.seq, indexed: applied.seq, ..Table::default() };
-    let time = Time::starting(clock, applied.seen);
-    let (table, waiters, pace) = (Mutex::new(table), Waiters::default(), Pace::default());
-    let mut shared = Shared { table, index, journal, results, marks, waiters, time, pace, retention, closing };
-    let seen = shared.replay(reader, applied)?;
-    shared.time = match anchor {
-        Some(anchor) => Time::continuing(clock, seen, anchor),
-        None => Time::starting(clock, seen),
+    let time = match anchor {
+        Some(anchor) => Time::continuing(clock, applied.seen, anchor),
+        None => Time::starting(clock, applied.seen),
     };
+    let (table, lookup, waiters, pace) = (Mutex::new(table), Lookup::new(index), Waiters::default(), Pace::default());
+    let mut shared = Shared { table, lookup, journal, results, marks, waiters, time, pace, retention, closing };
     shared.settle_crashed(sent.as_ref().filter(|_| same_boot))?;
     shared.closing.anchor = Some(shared.time.anchor());
-    shared.closing.mark(RUNNING).map_err(|error| unmarked(&error))?;
+    shared.closing.trust()?;
     Ok(shared)
 }
 
@@ -87,9 +85,22 @@ impl Closing {
         self.ended_well.store(true, Ordering::Relaxed);
     }
 
-    /// The next start makes the index anew.
+    /// The data directory.
+    pub(super) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The index is whole: if this process is killed, the next one goes on with it.
+    pub(super) fn trust(&self) -> Result<(), Error> {
+        self.mark(RUNNING).map_err(|error| unmarked(&error))
+    }
+
+    /// The next start makes the index anew, unless this process does.
     pub(super) fn distrust(&self) {
-        if let Err(error) = write_mark(&self.data, OPENING, NO_BOOT, self.anchor) {
+        // On a full disk nothing can be written, but removed: an index without a mark is not trusted either.
+        if self.mark(BROKEN).is_err()
+            && let Err(error) = std::fs::remove_file(mark_path(&self.data))
+        {
             tracing::error!(%error, "the index cannot be marked; remove its directory before toolgate is started again");
         }
     }
@@ -127,47 +138,35 @@ fn write_mark(data: &Path, how: &str, boot: &str, anchor: Option<Anchor>) -> io:
     replace(data, &mark_path(data), &format!("{how} {boot}{anchor}\n"))
 }
 
-/// The index, if it can be `trusted` and knows nothing that the journal, at `head`, does not; otherwise an empty one.
-fn open_index(dir: &Path, trusted: bool, head: u64) -> Result<(Index, Applied), Error> {
-    sweep_halves(dir);
-    if trusted {
-        match Index::open(dir) {
-            Ok(opened) if opened.1.seq <= head => return Ok(opened),
-            Ok(_) => tracing::warn!("the index knows more than the journal"),
-            Err(error) => tracing::warn!(%error, "the index cannot be opened"),
+/// The index of `data`, up to the journal, whose end is record `head`.
+fn up_to_date(data: &Path, head: u64) -> Result<(Index, Applied), Error> {
+    let dir = index_path(data);
+    sweep_halves(&dir);
+    match Index::open(&dir) {
+        Ok((index, applied)) if applied.seq <= head => {
+            if let Some(applied) = replay(data, &index, applied)? {
+                return Ok((index, applied));
+            }
+            tracing::warn!("the journal does not go back to where the index ends");
         }
+        Ok(_) => tracing::warn!("the index knows more than the journal"),
+        Err(error) => tracing::warn!(%error, "the index cannot be opened"),
     }
-    set_aside(dir)?;
-    Index::open(dir)
+    set_aside(&dir)?;
+    let (index, applied) = Index::open(&dir)?;
+    let applied = replay(data, &index, applied)?;
+    applied.map(|applied| (index, applied)).ok_or_else(|| Error::Broken("a new index is not empty".to_owned()))
+}
+
+/// Brings `index` up to the journal; none when it has to be made anew for that.
+fn replay(data: &Path, index: &Index, applied: Applied) -> Result<Option<Applied>, Error> {
+    let Some(mut replay) = Replay::begin(data, index, applied)? else { return Ok(None) };
+    while replay.step(u64::MAX)? {}
+    tracing::info!(replayed = replay.replayed(), "the index is up to the journal");
+    Ok(Some(replay.applied()))
 }
 
 impl Shared {
-    /// Applies what the journal holds after `applied`; gives the latest time seen.
-    fn replay(&self, reader: Reader, applied: Applied) -> Result<u64, Error> {
-        let mut seen = applied.seen;
-        let mut replayed = 0_u64;
-        for record in reader {
-            let record = record.map_err(super::unwritten)?;
-            let Some(bytes) = record.event() else { continue };
-            let event = Event::decode(bytes).map_err(|error| {
-                Error::Broken(format!("record {} of the journal cannot be read: {error}", record.seq))
-            })?;
-            seen = seen.max(event.at());
-            replayed += 1;
-            let many = {
-                let mut table = self.table.lock();
-                let view = self.view(&table, event.place())?;
-                table.apply(&event, view, record.seq);
-                table.len() >= PORTION
-            };
-            if many {
-                self.catch_up()?;
-            }
-        }
-        tracing::info!(replayed, "the index is up to the journal");
-        Ok(seen)
-    }
-
     /// Settles what was in flight when the last process ended: without the mark that a byte may have left, under a kernel
     /// that has not died since, nothing was sent (SEMANTICS §4).
     /// `sent`: the marks, where they can be relied on.
@@ -227,7 +226,8 @@ fn unmarked(error: &io::Error) -> Error {
     Error::Broken(format!("the index cannot be marked: {error}"))
 }
 
-fn index_path(data: &Path) -> PathBuf {
+/// Where the index of `data` lies.
+pub(super) fn index_path(data: &Path) -> PathBuf {
     data.join("index")
 }
 
@@ -235,9 +235,14 @@ fn mark_path(data: &Path) -> PathBuf {
     data.join("index.mark")
 }
 
+/// Where an index is moved that is not trusted.
+pub(super) fn aside(dir: &Path) -> PathBuf {
+    dir.with_extension("aside")
+}
+
 /// Moves an index that is not trusted out of the way; the one before it is given up.
-fn set_aside(dir: &Path) -> Result<(), Error> {
-    let aside = dir.with_extension("aside");
+pub(super) fn set_aside(dir: &Path) -> Result<(), Error> {
+    let aside = aside(dir);
     let _ = std::fs::remove_dir_all(&aside);
     match std::fs::rename(dir, &aside) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

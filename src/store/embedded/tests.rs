@@ -73,21 +73,5 @@ async fn what_old_segments_said_is_carried_on() {
     assert!(journal.problem.is_none(), "{:?}", journal.problem);
 }
 
-/// SEMANTICS §8: an index that breaks costs no claim: what has begun is settled, nothing is begun, and the next start makes
-/// it anew from the journal.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_broken_index_is_made_anew() {
-    let temp = tempfile::tempdir().unwrap();
-    let first = store(temp.path());
-    let begun = Intent { fence: first.token(), ..intent("begun", 1) };
-    first.run(Command::Begin(Box::new(begun.clone())), None).await.unwrap().unwrap();
-    first.shared.give_up(&Error::Broken("as a test wants it".to_owned()));
-    let refused =
-        first.run(Command::Begin(Box::new(Intent { fence: first.token(), ..intent("later", 1) })), None).await;
-    assert!(matches!(refused, Err(Error::Broken(_))), "{refused:?}");
-    let answer = first.keep(false, Bytes::from_static(b"done")).await.unwrap();
-    first.run(Command::Settle(settle(&begun, Phase::Completed(answer.clone()))), None).await.unwrap().unwrap();
-    drop(first);
-    assert_eq!(stands(&store(temp.path()), "begun").await, Standing::Ended(answer));
-    assert!(temp.path().join("index.aside").is_dir(), "the old one is set aside");
-}
+mod healing;
+mod no_room;

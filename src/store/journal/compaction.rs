@@ -57,7 +57,7 @@ impl Journal {
         let Some(last) = droppable(dir, state, retention.age)? else { return Ok(None) };
         let plan = plan(&self.0.data, last, state)?;
         let seal = summary::prepare(dir, &plan.header, carried)?;
-        let last = self.0.queue.push(&Group::of(super::frame::SEAL, &seal))?;
+        let last = self.0.queue.push(&Group::of(super::frame::SEAL, &seal), true)?;
         self.until(last).await?;
         summary::publish(dir, &plan.header)?;
         sweep(dir)?;

@@ -38,6 +38,8 @@ pub(super) struct Inside {
     held: Vec<Frame>,
     /// Bytes of both.
     bytes: usize,
+    /// Records and bytes that the writer is at; without space they come back.
+    at_work: (usize, usize),
     pub(super) space: Space,
     /// The last record that was queued.
     last: u64,
@@ -79,6 +81,7 @@ impl Queue {
             spare: None,
             gathered: 0,
             bytes: 0,
+            at_work: (0, 0),
             last: head.seq,
             wanted: 0,
             waiters: Vec::new(),
@@ -106,12 +109,18 @@ impl Queue {
         (self.limit / 4).clamp(1, PRESSING)
     }
 
+    /// How much may be queued; all but a quarter, which is left to others, for what is not `urgent`.
+    fn limits(&self, urgent: bool) -> (usize, usize) {
+        let part = |limit: usize| if urgent { limit } else { limit - limit / 4 };
+        (part(self.limit), part(self.limit_bytes))
+    }
+
     /// Queues `group`, and gives the number of its last record. The writer is not told; the caller says so later, through
-    /// `poll` or `nudge`.
-    pub(super) fn push(&self, group: &Group) -> Result<u64, Error> {
+    /// `poll` or `nudge`. What is `urgent` may fill the queue.
+    pub(super) fn push(&self, group: &Group, urgent: bool) -> Result<u64, Error> {
         let mut inside = self.inside.lock();
         let pressing = self.pressing();
-        inside.admit(group, (self.limit, self.limit_bytes))?;
+        inside.admit(group, self.limits(urgent))?;
         let before = inside.gathered;
         inside.gather(group);
         let last = inside.last;
@@ -127,7 +136,7 @@ impl Queue {
     pub(super) fn push_behind(&self, group: &Group) -> Result<(), Error> {
         let mut inside = self.inside.lock();
         let pressing = self.pressing();
-        inside.admit(group, (self.limit - self.limit / 4, self.limit_bytes - self.limit_bytes / 4))?;
+        inside.admit(group, self.limits(false))?;
         if inside.space != Space::Ample {
             inside.hold(group);
             return Ok(());
@@ -203,7 +212,7 @@ impl Queue {
     /// memory to gather in.
     pub(super) fn take(&self, due: Option<Duration>, spare: Option<Frame>) -> Work {
         let mut inside = self.inside.lock();
-        inside.spare = spare;
+        (inside.spare, inside.at_work) = (spare, (0, 0));
         let mut until = None;
         loop {
             let stuck = matches!(inside.space, Space::Gone(_));
@@ -231,7 +240,9 @@ impl Queue {
             self.park(&mut inside, left);
             inside.idle = false;
         }
-        (inside.gathered, inside.bytes) = (0, inside.held.iter().map(Frame::payload).sum());
+        let held = inside.held.iter().map(Frame::payload).sum();
+        inside.at_work = (inside.gathered, inside.bytes - held);
+        (inside.gathered, inside.bytes) = (0, held);
         let Inside { wanted, closing, .. } = *inside;
         Work { frames: std::mem::take(&mut inside.frames), wanted, closing }
     }
@@ -306,7 +317,9 @@ impl Inside {
         if self.closing {
             return Err(Error::Closed);
         }
-        if self.queued() + group.count as usize > records || self.bytes + group.bytes.len() > bytes {
+        let (coming, coming_bytes) = if self.space == Space::Ample { (0, 0) } else { self.at_work };
+        let queued = self.queued() + coming + group.count as usize;
+        if queued > records || self.bytes + coming_bytes + group.bytes.len() > bytes {
             self.health.refused += u64::from(group.count);
             return Err(Error::Full);
         }

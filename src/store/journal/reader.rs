@@ -89,6 +89,11 @@ impl Reader {
         self.anew
     }
 
+    /// Whether there may be more of that state to come.
+    pub fn is_carrying(&self) -> bool {
+        self.carried.is_some()
+    }
+
     /// The next of the carried events; none when there are none or no more.
     fn take_carried(&mut self) -> Result<Option<Record>, Error> {
         loop {

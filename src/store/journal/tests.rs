@@ -11,7 +11,7 @@ use std::path::PathBuf;
 mod commits;
 mod compaction;
 mod damage;
-mod faults;
+pub(in crate::store) mod faults;
 mod power;
 mod speed;
 

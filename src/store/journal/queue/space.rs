@@ -54,6 +54,7 @@ impl Queue {
     /// Takes back what could not be written, before everything queued since.
     pub(in super::super) fn put_back(&self, mut frames: Vec<Frame>) {
         let mut inside = self.inside.lock();
+        inside.at_work = (0, 0);
         inside.gathered += frames.iter().map(|frame| frame.count() as usize).sum::<usize>();
         inside.bytes += frames.iter().map(Frame::payload).sum::<usize>();
         frames.append(&mut inside.frames);

@@ -38,7 +38,7 @@ impl Medium for Small {
 }
 
 /// A journal on files of at most `room` bytes.
-fn on_small(data: &Path, options: Options, room: u64) -> (Journal, Arc<AtomicU64>) {
+pub(in crate::store) fn on_small(data: &Path, options: Options, room: u64) -> (Journal, Arc<AtomicU64>) {
     let room = Arc::new(AtomicU64::new(room));
     let of = Arc::clone(&room);
     let wrap = Box::new(move |file| -> Box<dyn Medium> { Box::new(Small(file, Arc::clone(&of))) });
@@ -200,11 +200,11 @@ async fn a_full_queue_is_refused_not_waited_for() {
         matches!(queue.push_behind(&Group::entry(entry(4))), Err(Error::Full)),
         "the rest is for what is waited for"
     );
-    assert_eq!(queue.push(&Group::entry(entry(4))).unwrap(), 4, "what was refused has no number");
-    assert!(matches!(queue.push(&Group::entry(entry(5))), Err(Error::Full)));
+    assert_eq!(queue.push(&Group::entry(entry(4)), true).unwrap(), 4, "what was refused has no number");
+    assert!(matches!(queue.push(&Group::entry(entry(5)), true), Err(Error::Full)));
     assert_eq!((queue.health().queued, queue.health().refused), (4, 2));
     assert_eq!(queue.take(None, None).frames.iter().map(frame::Frame::count).collect::<Vec<_>>(), [4]);
-    queue.push(&Group::entry(entry(5))).unwrap();
+    queue.push(&Group::entry(entry(5)), true).unwrap();
 }
 
 // A real full file system, where one can be mounted.

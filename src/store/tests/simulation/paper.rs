@@ -251,8 +251,8 @@ impl Store for Paper {
         self.table.lock().next_token()
     }
 
-    fn is_writing(&self) -> bool {
-        !self.disk.0.lock().is_full
+    fn refuses(&self) -> Option<Error> {
+        self.disk.0.lock().is_full.then(|| Error::Full("no room".to_owned()))
     }
 
     fn now(&self) -> Millis {

@@ -64,8 +64,8 @@ impl Store for Waited {
         self.0.token()
     }
 
-    fn is_writing(&self) -> bool {
-        self.0.is_writing()
+    fn refuses(&self) -> Option<Error> {
+        self.0.refuses()
     }
 
     fn now(&self) -> Millis {

@@ -16,6 +16,8 @@ pub enum Behaviour {
     Held,
     /// With this `result`.
     Says(Value),
+    /// With this `result`, once the scenario releases it.
+    SaysOnceReleased(Value),
     /// Never.
     Never,
     /// With text that is no JSON.
@@ -65,6 +67,10 @@ impl Behaviour {
                 json_answer(&right)
             }
             Self::Says(result) => {
+                json_answer(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string())
+            }
+            Self::SaysOnceReleased(result) => {
+                shared.hold().await?;
                 json_answer(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string())
             }
             Self::Never => return std::future::pending().await,

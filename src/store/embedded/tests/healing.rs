@@ -1,0 +1,212 @@
+//! SEMANTICS §8: an index that breaks costs no claim, and is made anew from the journal while the store is in use: what has
+//! begun is settled meanwhile, nothing is begun, and nothing is decided from less than what is durable.
+
+use super::*;
+use crate::store::embedded::index::Index;
+use crate::store::embedded::open::index_path;
+use crate::store::embedded::replay::Replay;
+use crate::store::state::budget::{Limits, Price};
+use crate::store::state::command::Reserve;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// More than fit into one segment of the journal of these scenarios.
+const MANY: usize = 60;
+
+/// Where the index goes when it is set aside; while something else is in the way, no index can be made anew.
+fn aside(data: &Path) -> PathBuf {
+    data.join("index.aside")
+}
+
+/// How an index breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Break {
+    /// It cannot be written.
+    Frozen,
+    /// It cannot be read.
+    Away,
+}
+
+/// Breaks the index, and waits until that has been noted.
+fn breaks(store: &Embedded, how: Break) {
+    let error = Error::Broken("as a test wants it".to_owned());
+    let lookup = &store.shared.lookup;
+    let asked = match how {
+        Break::Frozen => lookup.change(|_| Err::<(), _>(error)),
+        Break::Away => lookup.ask(|_| Err(error)),
+    };
+    assert!(matches!(asked, Err(Error::Away(_))), "{how:?}");
+    assert!(matches!(store.refuses(), Some(Error::Away(_))), "{how:?}");
+}
+
+async fn is_noted(store: &Embedded, data: &Path) {
+    store.shared.pace.until(|| !data.join("index.mark").exists() || mark(data).starts_with("broken ")).await;
+}
+
+async fn is_indexed(store: &Embedded) {
+    store.shared.pace.until(|| store.shared.table.lock().unindexed() == 0).await;
+}
+
+async fn healed(store: &Embedded) {
+    store.shared.pace.until(|| store.refuses().is_none()).await;
+}
+
+async fn begin(store: &Embedded, key: &str) -> Result<Intent, Error> {
+    let begin = Intent { fence: store.token(), ..intent(key, 1) };
+    store.run(Command::Begin(Box::new(begin.clone())), None).await.map(|begun| begun.map(|_| begin).unwrap())
+}
+
+/// A store in which that much has happened, all of it indexed, and `open` is in flight.
+async fn used(data: &Path) -> (Embedded, Intent) {
+    let used = store(data);
+    for n in 0..MANY {
+        call(&used, &format!("key {n}"), Phase::Completed(answer(&used).await)).await;
+    }
+    call(&used, "lost", unknown()).await;
+    let open = begin(&used, "open").await.unwrap();
+    is_indexed(&used).await;
+    (used, open)
+}
+
+async fn answer(store: &Embedded) -> crate::store::state::claim::Stored {
+    store.keep(false, Bytes::from_static(b"done")).await.unwrap()
+}
+
+/// Everything that [`used`] did, and the end of the call that was in flight.
+async fn is_all_there(store: &Embedded) {
+    let done = Standing::Ended(answer(store).await);
+    for n in 0..MANY {
+        assert_eq!(stands(store, &format!("key {n}")).await, done, "key {n}");
+    }
+    assert_eq!(stands(store, "open").await, done);
+    assert!(matches!(stands(store, "lost").await, Standing::Unknown(_)));
+}
+
+fn mark(data: &Path) -> String {
+    std::fs::read_to_string(data.join("index.mark")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_index_heals_while_the_store_is_used() {
+    for how in [Break::Frozen, Break::Away] {
+        let temp = tempfile::tempdir().unwrap();
+        let (broken, open) = used(temp.path()).await;
+        std::fs::write(aside(temp.path()), "in the way").unwrap();
+        breaks(&broken, how);
+        is_noted(&broken, temp.path()).await;
+        // Nothing is begun, and what cannot be looked up is not guessed.
+        assert!(matches!(begin(&broken, "later").await, Err(Error::Away(_))), "{how:?}");
+        let known = Place { call: Some(intent("key 1", 1).key), ..Place::default() };
+        let looked = broken.look(known).await.map(|view| view.claim.is_some());
+        let price = Price { tool: open.price.tool.clone(), cost: 0 };
+        let reserve = Reserve { task: named("another task"), limits: Limits::default(), price };
+        let reserved = broken.run(Command::Reserve(reserve), None).await.map(|reserved| reserved.is_ok());
+        match how {
+            Break::Frozen => assert_eq!((looked, reserved), (Ok(true), Ok(true)), "reads go on"),
+            Break::Away => assert!(matches!((&looked, &reserved), (Err(Error::Away(_)), Err(Error::Away(_))))),
+        }
+        // What has begun is settled.
+        let end = settle(&open, Phase::Completed(answer(&broken).await));
+        broken.run(Command::Settle(end), None).await.unwrap().unwrap();
+        assert_eq!(stands(&broken, "open").await, Standing::Ended(answer(&broken).await), "{how:?}");
+
+        std::fs::remove_file(aside(temp.path())).unwrap();
+        healed(&broken).await;
+        assert!(mark(temp.path()).starts_with("running "), "{}", mark(temp.path()));
+        assert!(aside(temp.path()).is_dir(), "the old one is set aside");
+        is_all_there(&broken).await;
+        call(&broken, "later", Phase::Completed(answer(&broken).await)).await;
+        drop(broken);
+        assert!(mark(temp.path()).starts_with("clean "), "it is whole: {}", mark(temp.path()));
+        std::fs::remove_dir_all(aside(temp.path())).unwrap();
+        is_all_there(&store(temp.path())).await;
+        assert!(!aside(temp.path()).exists(), "the index that was made anew is trusted");
+    }
+}
+
+/// Budgets are as exact afterwards as before: what was spent while the index was broken counts, and what it knew counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_is_the_same_in_the_new_index() {
+    let temp = tempfile::tempdir().unwrap();
+    let (broken, open) = used(temp.path()).await;
+    let task = Place { task: Some(open.task), ..Place::default() };
+    let before = broken.look(task).await.unwrap().task.unwrap();
+    breaks(&broken, Break::Frozen);
+    let end = settle(&open, Phase::Completed(answer(&broken).await));
+    broken.run(Command::Settle(end), None).await.unwrap().unwrap();
+    let settled = broken.look(task).await.unwrap().task.unwrap();
+    assert_ne!(before, settled);
+    healed(&broken).await;
+    assert_eq!(broken.look(task).await.unwrap().task.unwrap(), settled);
+    is_indexed(&broken).await;
+    broken.shared.table.lock().tasks.clear();
+    assert_eq!(broken.look(task).await.unwrap().task.unwrap(), settled, "as the index has it");
+}
+
+/// As `kill -9` leaves the disk.
+fn killed(data: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    crate::store::tests::copy_all(data, copy.path());
+    copy
+}
+
+/// A crash at any moment of it forgets nothing: what is not whole is not trusted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_while_the_index_is_healed_forgets_nothing() {
+    for carried in [false, true] {
+        let temp = tempfile::tempdir().unwrap();
+        let (broken, open) = used(temp.path()).await;
+        let end = settle(&open, Phase::Completed(answer(&broken).await));
+        broken.run(Command::Settle(end), None).await.unwrap().unwrap();
+        if carried {
+            is_indexed(&broken).await;
+            let shared = broken.shared.clone();
+            tokio::task::spawn_blocking(move || shared.tidy()).await.unwrap();
+        }
+        std::fs::write(aside(temp.path()), "in the way").unwrap();
+        breaks(&broken, Break::Frozen);
+        is_noted(&broken, temp.path()).await;
+        let mut crashes = vec![killed(temp.path())];
+        // Nobody heals it but this test.
+        drop(broken);
+        for steps in 0..8 {
+            std::fs::remove_dir_all(index_path(temp.path())).unwrap();
+            crashes.push(killed(temp.path()));
+            let (index, applied) = Index::open(&index_path(temp.path())).unwrap();
+            let mut replay = Replay::begin(temp.path(), &index, applied).unwrap().unwrap().by(MANY / 12);
+            assert!((0..steps).all(|_| replay.step(u64::MAX).unwrap()), "there is more");
+            drop(replay);
+            index.checkpoint().unwrap();
+            crashes.push(killed(temp.path()));
+            index.close();
+        }
+        for (crash, trusted) in crashes.iter().flat_map(|crash| [(crash, false), (crash, true)]) {
+            let crash = killed(crash.path());
+            std::fs::remove_file(aside(crash.path())).unwrap();
+            // Half of an index says truly how much of it there is, also to who trusts it.
+            if trusted {
+                let mark = mark(crash.path()).replace("broken", "running");
+                std::fs::write(crash.path().join("index.mark"), mark).unwrap();
+            }
+            is_all_there(&store(crash.path())).await;
+        }
+    }
+}
+
+/// A full disk takes no mark; without one the index is not trusted either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_break_that_cannot_be_noted_is_noticed_all_the_same() {
+    let temp = tempfile::tempdir().unwrap();
+    let (broken, _) = used(temp.path()).await;
+    std::fs::create_dir(temp.path().join("index.new")).unwrap();
+    std::fs::write(aside(temp.path()), "in the way").unwrap();
+    breaks(&broken, Break::Frozen);
+    is_noted(&broken, temp.path()).await;
+    assert!(!temp.path().join("index.mark").exists());
+    let crash = killed(temp.path());
+    std::fs::remove_file(aside(crash.path())).unwrap();
+    std::fs::remove_dir(crash.path().join("index.new")).unwrap();
+    let again = store(crash.path());
+    assert!(aside(crash.path()).is_dir(), "it is made anew");
+    assert!(matches!(stands(&again, "lost").await, Standing::Unknown(_)));
+}
