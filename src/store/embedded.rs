@@ -34,6 +34,7 @@ use std::time::Duration;
 mod heal;
 mod index;
 mod indexer;
+mod known;
 mod lookup;
 mod open;
 mod park;
