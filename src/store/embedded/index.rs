@@ -8,6 +8,7 @@
 //! a <action id>          the call key it holds
 //! o <call key>           the claim has not come to an end
 //! x <time> <c|t|s> <key> something may be forgotten from then on
+//! x <time> g <n>         so may these claims: their call keys
 //! r <digest> <call key>  the claim's answer lies in that file
 //! ```
 
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Db};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,8 +40,12 @@ const CACHE: u64 = 16 << 20;
 /// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
 const IDLE: Millis = 30 * 24 * HOUR;
 const HOUR: Millis = 3600 * 1000;
-/// Things looked at in one sweep.
+/// Things looked at in one sweep, or a few more.
 const SWEEP: usize = 1024;
+/// Keys that stand together at most.
+const TOGETHER: usize = 64;
+/// Bytes of a key.
+const KEY: usize = 32;
 /// Keys learned at once.
 const PORTION: usize = 4096;
 
@@ -49,6 +55,7 @@ const SESSION: u8 = b's';
 const ACTION: u8 = b'a';
 const OPEN: u8 = b'o';
 const EXPIRY: u8 = b'x';
+const GROUP: u8 = b'g';
 const RESULT: u8 = b'r';
 const META: &[u8] = b"m";
 
@@ -174,6 +181,7 @@ impl Index {
             let is_new = self.known.lock().add(key);
             put_claim(&mut batch, key, claim, is_new)?;
         }
+        put_ends(&mut batch, &changes.claims, applied.seq);
         for (key, task) in &changes.tasks {
             batch.insert(named(TASK, key), text(task)?);
             batch.insert(expiring(idle_since(task.last), TASK, key), &[]);
@@ -246,29 +254,49 @@ impl Index {
     /// Forgets what is over at `now`, but for what `is_busy`; true when there may be more.
     pub(super) fn sweep(&self, now: Millis, is_busy: impl Fn(&Digest) -> bool) -> Result<bool, Error> {
         let until = [&[EXPIRY][..], &now.to_be_bytes()].concat();
-        let due = calmly(|| self.db.range(vec![EXPIRY]..until).keys().take(SWEEP).collect::<sled::Result<Vec<_>>>())?;
-        let mut batch = Batch::default();
-        for entry in &due {
-            batch.remove(entry);
-            let (Some(kind), Some(key)) = (entry.get(9), entry.get(10..).and_then(|key| key.try_into().ok())) else {
-                continue;
+        let (mut batch, mut left) = (Batch::default(), SWEEP);
+        for entry in self.db.range(vec![EXPIRY]..until) {
+            let (name, group) = calmly(|| entry)?;
+            batch.remove(&name);
+            let (kind, keys) = match (name.get(9), name.get(10..)) {
+                (Some(&GROUP), _) => (CLAIM, &*group),
+                (Some(kind), Some(key)) => (*kind, key),
+                _ => continue,
             };
-            let key = Digest::new(key);
-            if is_busy(&key) {
-                batch.insert(expiring(now + 60_000, *kind, &key), &[]);
-                continue;
+            let keys = keys.chunks_exact(KEY);
+            for key in keys.filter_map(|key| Some(Digest::new(key.try_into().ok()?))) {
+                self.forget(&mut batch, (kind, &key), now, &is_busy)?;
+                left = left.saturating_sub(1);
             }
-            match *kind {
-                CLAIM => self.forget_claim(&mut batch, &key, now)?,
-                TASK if self.task(&key)?.is_some_and(|task| task.last + IDLE <= now) => batch.remove(named(TASK, &key)),
-                SESSION if self.session(&key)?.is_some_and(|session| session.at + IDLE <= now) => {
-                    batch.remove(named(SESSION, &key));
-                }
-                _ => {}
+            if left == 0 {
+                break;
             }
         }
         calmly(|| self.db.apply_batch(batch))?;
-        Ok(due.len() == SWEEP)
+        Ok(left == 0)
+    }
+
+    /// Forgets one thing of `kind` if it is over at `now`; what is busy is looked at again.
+    fn forget(
+        &self,
+        batch: &mut Batch,
+        (kind, key): (u8, &Digest),
+        now: Millis,
+        is_busy: impl Fn(&Digest) -> bool,
+    ) -> Result<(), Error> {
+        if is_busy(key) {
+            batch.insert(expiring(now + 60_000, kind, key), &[]);
+            return Ok(());
+        }
+        match kind {
+            CLAIM => self.forget_claim(batch, key, now)?,
+            TASK if self.task(key)?.is_some_and(|task| task.last + IDLE <= now) => batch.remove(named(TASK, key)),
+            SESSION if self.session(key)?.is_some_and(|session| session.at + IDLE <= now) => {
+                batch.remove(named(SESSION, key));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// A claim that is over loses its answer, then, when it is no longer remembered, everything.
@@ -340,11 +368,25 @@ fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim, is_new: bool) -> Re
         if !is_new {
             batch.remove(named(OPEN, key));
         }
-        batch.insert(expiring(claim.changed + claim.ttl, CLAIM, key), &[]);
     } else {
         batch.insert(named(OPEN, key), &[]);
     }
     Ok(())
+}
+
+/// Notes when the answers among `claims`, as of record `seq`, may be forgotten. Calls end many at a time: those of one moment
+/// stand together, under names that no other write uses.
+fn put_ends(batch: &mut Batch, claims: &[(Digest, Claim)], seq: u64) {
+    let mut ends = BTreeMap::<Millis, Vec<u8>>::new();
+    for (key, claim) in claims.iter().filter(|(_, claim)| claim.phase.is_final()) {
+        ends.entry(claim.changed + claim.ttl).or_default().extend_from_slice(key.as_bytes());
+    }
+    for (at, keys) in &ends {
+        for (n, some) in (0_u32..).zip(keys.chunks(TOGETHER * KEY)) {
+            let name = [&[EXPIRY][..], &at.to_be_bytes(), &[GROUP], &seq.to_be_bytes(), &n.to_be_bytes()].concat();
+            batch.insert(name, some);
+        }
+    }
 }
 
 /// That `key`'s answer lies in the file `digest`.
