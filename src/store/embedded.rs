@@ -37,6 +37,7 @@ mod indexer;
 mod known;
 mod lookup;
 mod open;
+mod packed;
 mod park;
 mod replay;
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! m                      how far the journal is indexed
-//! c <call key>           a claim: JSON on a line, then the answer
+//! c <call key>           a claim: JSON on a line, packed, then the answer
 //! t <task>, s <session>  JSON
 //! a <action id>          the call key it holds
 //! o <call key>           the claim has not come to an end
@@ -21,6 +21,7 @@ use super::super::state::fence::Session;
 use super::super::state::{Millis, Place, View};
 use super::super::table::Table;
 use super::known::Known;
+use super::packed::{pack, unpack};
 use super::park::block_on_for;
 use crate::model::ids::ActionId;
 use bytes::Bytes;
@@ -396,11 +397,11 @@ fn kept_in(digest: &Digest, key: &Digest) -> Vec<u8> {
 
 fn claim_text(claim: &Claim) -> Result<Vec<u8>, Error> {
     let body = claim.phase.stored().map(|stored| stored.body.clone()).unwrap_or_default();
-    encode(claim, &body).map_err(|error| unreadable(&error))
+    encode(claim, &body).map(|record| pack(&record)).map_err(|error| unreadable(&error))
 }
 
 fn read_claim(value: &sled::IVec) -> Result<Claim, Error> {
-    let record = Bytes::copy_from_slice(value);
+    let record = Bytes::from(unpack(value));
     let (mut claim, body): (Claim, _) = decode(&record).map_err(|error| unreadable(&error))?;
     fill(&mut claim.phase, body);
     Ok(claim)
