@@ -8,7 +8,7 @@
 //! a <action id>          the call key it holds
 //! o <call key>           the claim has not come to an end
 //! x <time> <c|t|s> <key> something may be forgotten from then on
-//! x <time> g <n>         so may these claims: their call keys
+//! x <time> g <seq> <key> so may these claims: their call keys
 //! r <digest> <call key>  the claim's answer lies in that file
 //! ```
 
@@ -256,8 +256,8 @@ impl Index {
     pub(super) fn sweep(&self, now: Millis, is_busy: impl Fn(&Digest) -> bool) -> Result<bool, Error> {
         let until = [&[EXPIRY][..], &now.to_be_bytes()].concat();
         let (mut batch, mut left) = (Batch::default(), SWEEP);
-        for entry in self.db.range(vec![EXPIRY]..until) {
-            let (name, group) = calmly(|| entry)?;
+        let mut due = self.db.range(vec![EXPIRY]..until);
+        while let Some((name, group)) = calmly(|| due.next().transpose())? {
             batch.remove(&name);
             let (kind, keys) = match (name.get(9), name.get(10..)) {
                 (Some(&GROUP), _) => (CLAIM, &*group),
@@ -383,8 +383,9 @@ fn put_ends(batch: &mut Batch, claims: &[(Digest, Claim)], seq: u64) {
         ends.entry(claim.changed + claim.ttl).or_default().extend_from_slice(key.as_bytes());
     }
     for (at, keys) in &ends {
-        for (n, some) in (0_u32..).zip(keys.chunks(TOGETHER * KEY)) {
-            let name = [&[EXPIRY][..], &at.to_be_bytes(), &[GROUP], &seq.to_be_bytes(), &n.to_be_bytes()].concat();
+        for some in keys.chunks(TOGETHER * KEY) {
+            // While a carried state is read, several writes have the same number; no two of them have the same keys.
+            let name = [&[EXPIRY][..], &at.to_be_bytes(), &[GROUP], &seq.to_be_bytes(), &some[..KEY]].concat();
             batch.insert(name, some);
         }
     }
