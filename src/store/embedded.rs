@@ -34,8 +34,10 @@ use std::time::Duration;
 mod heal;
 mod index;
 mod indexer;
+mod known;
 mod lookup;
 mod open;
+mod packed;
 mod park;
 mod replay;
 

@@ -3,11 +3,12 @@
 //!
 //! ```text
 //! m                      how far the journal is indexed
-//! c <call key>           a claim: JSON on a line, then the answer
+//! c <call key>           a claim: JSON on a line, packed, then the answer
 //! t <task>, s <session>  JSON
 //! a <action id>          the call key it holds
 //! o <call key>           the claim has not come to an end
 //! x <time> <c|t|s> <key> something may be forgotten from then on
+//! x <time> g <seq> <key> so may these claims: their call keys
 //! r <digest> <call key>  the claim's answer lies in that file
 //! ```
 
@@ -19,11 +20,15 @@ use super::super::state::event::{Carried, Event, decode, encode, fill};
 use super::super::state::fence::Session;
 use super::super::state::{Millis, Place, View};
 use super::super::table::Table;
+use super::known::Known;
+use super::packed::{pack, unpack};
 use super::park::block_on_for;
 use crate::model::ids::ActionId;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Db};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,8 +41,14 @@ const CACHE: u64 = 16 << 20;
 /// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
 const IDLE: Millis = 30 * 24 * HOUR;
 const HOUR: Millis = 3600 * 1000;
-/// Things looked at in one sweep.
+/// Things looked at in one sweep, or a few more.
 const SWEEP: usize = 1024;
+/// Keys that stand together at most.
+const TOGETHER: usize = 64;
+/// Bytes of a key.
+const KEY: usize = 32;
+/// Keys learned at once.
+const PORTION: usize = 4096;
 
 const CLAIM: u8 = b'c';
 const TASK: u8 = b't';
@@ -45,6 +56,7 @@ const SESSION: u8 = b's';
 const ACTION: u8 = b'a';
 const OPEN: u8 = b'o';
 const EXPIRY: u8 = b'x';
+const GROUP: u8 = b'g';
 const RESULT: u8 = b'r';
 const META: &[u8] = b"m";
 
@@ -64,6 +76,8 @@ pub(super) struct Index {
     db: Db,
     /// sled did not end what it was asked for.
     hangs: AtomicBool,
+    /// Which claims it may hold. Changed by whoever writes the index only.
+    known: Mutex<Known>,
 }
 
 /// What changed since the index was last written, each thing in its newest form.
@@ -99,11 +113,12 @@ impl Index {
         let db = calmly(|| {
             sled::Config::new().path(dir).cache_capacity(CACHE).flush_every_ms(None).print_profile_on_drop(false).open()
         })?;
-        let index = Self { db, hangs: AtomicBool::new(false) };
+        let index = Self { db, hangs: AtomicBool::new(false), known: Mutex::new(Known::new()) };
         let applied = match index.get(META)? {
             Some(meta) => read(&meta)?,
             None => Applied::default(),
         };
+        index.learn()?;
         Ok((index, applied))
     }
 
@@ -121,8 +136,21 @@ impl Index {
         Ok(())
     }
 
+    /// Learns some more of the keys it holds, if there are any left to learn.
+    pub(super) fn learn(&self) -> Result<(), Error> {
+        let Some(next) = self.known.lock().next() else { return Ok(()) };
+        let range = named(CLAIM, &next)..vec![CLAIM + 1];
+        let names = calmly(|| self.db.range(range).keys().take(PORTION).collect::<sled::Result<Vec<_>>>())?;
+        let keys: Vec<_> = names.iter().filter_map(|name| named_by(name)).collect();
+        self.known.lock().learn(&keys, names.len() < PORTION);
+        Ok(())
+    }
+
     /// The claim of `key`.
     pub(super) fn claim(&self, key: &Digest) -> Result<Option<Claim>, Error> {
+        if !self.known.lock().may_hold(key) {
+            return Ok(None);
+        }
         self.get(&named(CLAIM, key))?.map(|value| read_claim(&value)).transpose()
     }
 
@@ -144,15 +172,17 @@ impl Index {
     /// Up to `most` keys whose claims have not come to an end.
     pub(super) fn open_keys(&self, most: usize) -> Result<Vec<Digest>, Error> {
         let keys = calmly(|| self.db.scan_prefix([OPEN]).keys().take(most).collect::<sled::Result<Vec<_>>>())?;
-        Ok(keys.iter().filter_map(|key| Some(Digest::new(key.get(1..)?.try_into().ok()?))).collect())
+        Ok(keys.iter().filter_map(|name| named_by(name)).collect())
     }
 
     /// Writes `changes` and how far they go, all or nothing.
     pub(super) fn write(&self, changes: &Changes, applied: Applied) -> Result<(), Error> {
         let mut batch = Batch::default();
         for (key, claim) in &changes.claims {
-            put_claim(&mut batch, key, claim)?;
+            let is_new = self.known.lock().add(key);
+            put_claim(&mut batch, key, claim, is_new)?;
         }
+        put_ends(&mut batch, &changes.claims, applied.seq);
         for (key, task) in &changes.tasks {
             batch.insert(named(TASK, key), text(task)?);
             batch.insert(expiring(idle_since(task.last), TASK, key), &[]);
@@ -210,8 +240,7 @@ impl Index {
         let kinds = [CLAIM, TASK, SESSION].into_iter();
         kinds.flat_map(|kind| self.db.scan_prefix([kind])).map(|entry| {
             let (name, value) = calmly(|| entry)?;
-            let key = name.get(1..).and_then(|key| Some(Digest::new(key.try_into().ok()?)));
-            let (Some(kind), Some(key)) = (name.first(), key) else {
+            let (Some(kind), Some(key)) = (name.first(), named_by(&name)) else {
                 return Err(Error::Broken("the index holds a name that is none".to_owned()));
             };
             let carried = match *kind {
@@ -226,29 +255,49 @@ impl Index {
     /// Forgets what is over at `now`, but for what `is_busy`; true when there may be more.
     pub(super) fn sweep(&self, now: Millis, is_busy: impl Fn(&Digest) -> bool) -> Result<bool, Error> {
         let until = [&[EXPIRY][..], &now.to_be_bytes()].concat();
-        let due = calmly(|| self.db.range(vec![EXPIRY]..until).keys().take(SWEEP).collect::<sled::Result<Vec<_>>>())?;
-        let mut batch = Batch::default();
-        for entry in &due {
-            batch.remove(entry);
-            let (Some(kind), Some(key)) = (entry.get(9), entry.get(10..).and_then(|key| key.try_into().ok())) else {
-                continue;
+        let (mut batch, mut left) = (Batch::default(), SWEEP);
+        let mut due = self.db.range(vec![EXPIRY]..until);
+        while let Some((name, group)) = calmly(|| due.next().transpose())? {
+            batch.remove(&name);
+            let (kind, keys) = match (name.get(9), name.get(10..)) {
+                (Some(&GROUP), _) => (CLAIM, &*group),
+                (Some(kind), Some(key)) => (*kind, key),
+                _ => continue,
             };
-            let key = Digest::new(key);
-            if is_busy(&key) {
-                batch.insert(expiring(now + 60_000, *kind, &key), &[]);
-                continue;
+            let keys = keys.chunks_exact(KEY);
+            for key in keys.filter_map(|key| Some(Digest::new(key.try_into().ok()?))) {
+                self.forget(&mut batch, (kind, &key), now, &is_busy)?;
+                left = left.saturating_sub(1);
             }
-            match *kind {
-                CLAIM => self.forget_claim(&mut batch, &key, now)?,
-                TASK if self.task(&key)?.is_some_and(|task| task.last + IDLE <= now) => batch.remove(named(TASK, &key)),
-                SESSION if self.session(&key)?.is_some_and(|session| session.at + IDLE <= now) => {
-                    batch.remove(named(SESSION, &key));
-                }
-                _ => {}
+            if left == 0 {
+                break;
             }
         }
         calmly(|| self.db.apply_batch(batch))?;
-        Ok(due.len() == SWEEP)
+        Ok(left == 0)
+    }
+
+    /// Forgets one thing of `kind` if it is over at `now`; what is busy is looked at again.
+    fn forget(
+        &self,
+        batch: &mut Batch,
+        (kind, key): (u8, &Digest),
+        now: Millis,
+        is_busy: impl Fn(&Digest) -> bool,
+    ) -> Result<(), Error> {
+        if is_busy(key) {
+            batch.insert(expiring(now + 60_000, kind, key), &[]);
+            return Ok(());
+        }
+        match kind {
+            CLAIM => self.forget_claim(batch, key, now)?,
+            TASK if self.task(key)?.is_some_and(|task| task.last + IDLE <= now) => batch.remove(named(TASK, key)),
+            SESSION if self.session(key)?.is_some_and(|session| session.at + IDLE <= now) => {
+                batch.remove(named(SESSION, key));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// A claim that is over loses its answer, then, when it is no longer remembered, everything.
@@ -291,6 +340,11 @@ fn named(kind: u8, key: &Digest) -> Vec<u8> {
     [&[kind][..], key.as_bytes()].concat()
 }
 
+/// The key in a name of a claim, task or session.
+fn named_by(name: &[u8]) -> Option<Digest> {
+    Some(Digest::new(name.get(1..)?.try_into().ok()?))
+}
+
 fn acting(action: ActionId) -> Vec<u8> {
     [&[ACTION][..], action.as_bytes()].concat()
 }
@@ -304,19 +358,37 @@ fn idle_since(last: Millis) -> Millis {
     (last / HOUR + 1) * HOUR + IDLE
 }
 
-fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim) -> Result<(), Error> {
+/// `is_new`: nothing of it is in the index.
+fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim, is_new: bool) -> Result<(), Error> {
     batch.insert(named(CLAIM, key), claim_text(claim)?);
     batch.insert(acting(claim.action), key.as_bytes());
     if let Some(stored) = claim.phase.stored().filter(|stored| stored.in_file) {
         batch.insert(kept_in(&stored.digest, key), &[]);
     }
     if claim.phase.is_final() {
-        batch.remove(named(OPEN, key));
-        batch.insert(expiring(claim.changed + claim.ttl, CLAIM, key), &[]);
+        if !is_new {
+            batch.remove(named(OPEN, key));
+        }
     } else {
         batch.insert(named(OPEN, key), &[]);
     }
     Ok(())
+}
+
+/// Notes when the answers among `claims`, as of record `seq`, may be forgotten. Calls end many at a time: those of one moment
+/// stand together, under names that no other write uses.
+fn put_ends(batch: &mut Batch, claims: &[(Digest, Claim)], seq: u64) {
+    let mut ends = BTreeMap::<Millis, Vec<u8>>::new();
+    for (key, claim) in claims.iter().filter(|(_, claim)| claim.phase.is_final()) {
+        ends.entry(claim.changed + claim.ttl).or_default().extend_from_slice(key.as_bytes());
+    }
+    for (at, keys) in &ends {
+        for some in keys.chunks(TOGETHER * KEY) {
+            // While a carried state is read, several writes have the same number; no two of them have the same keys.
+            let name = [&[EXPIRY][..], &at.to_be_bytes(), &[GROUP], &seq.to_be_bytes(), &some[..KEY]].concat();
+            batch.insert(name, some);
+        }
+    }
 }
 
 /// That `key`'s answer lies in the file `digest`.
@@ -326,11 +398,11 @@ fn kept_in(digest: &Digest, key: &Digest) -> Vec<u8> {
 
 fn claim_text(claim: &Claim) -> Result<Vec<u8>, Error> {
     let body = claim.phase.stored().map(|stored| stored.body.clone()).unwrap_or_default();
-    encode(claim, &body).map_err(|error| unreadable(&error))
+    encode(claim, &body).map(|record| pack(&record)).map_err(|error| unreadable(&error))
 }
 
 fn read_claim(value: &sled::IVec) -> Result<Claim, Error> {
-    let record = Bytes::copy_from_slice(value);
+    let record = Bytes::from(unpack(value));
     let (mut claim, body): (Claim, _) = decode(&record).map_err(|error| unreadable(&error))?;
     fill(&mut claim.phase, body);
     Ok(claim)

@@ -12,6 +12,9 @@ pub const MAX_EVENT: usize = 64 << 10;
 /// Bytes of the largest group of items that are queued together.
 pub const MAX_GROUP: usize = 1 << 20;
 
+/// Bytes that few entries are beyond.
+const ENTRY: usize = 1536;
+
 /// One record to be.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
@@ -28,6 +31,17 @@ impl From<Entry> for Item {
     }
 }
 
+impl Item {
+    /// About how many bytes it takes up: memory that grows while it is written is copied each time.
+    fn expected(&self) -> usize {
+        RECORD
+            + match self {
+                Self::Event(words) => words.len(),
+                Self::Entry(_) => ENTRY,
+            }
+    }
+}
+
 /// Records that stand next to each other in one batch.
 #[derive(Debug, Default)]
 pub(super) struct Group {
@@ -38,7 +52,7 @@ pub(super) struct Group {
 impl Group {
     /// Encodes `items`; [`Error::TooLarge`] when one or all of them are beyond their bounds.
     pub(super) fn new(items: &mut [Item]) -> Result<Self, Error> {
-        let mut group = Self::default();
+        let mut group = Self::with_room(items.iter().map(Item::expected).sum());
         for item in items {
             match item {
                 Item::Event(words) if words.len() > MAX_EVENT => {
@@ -54,16 +68,20 @@ impl Group {
         }
     }
 
+    fn with_room(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), count: 0 }
+    }
+
     /// One record of `kind`.
     pub(super) fn of(kind: u8, bytes: &[u8]) -> Self {
-        let mut group = Self::default();
+        let mut group = Self::with_room(RECORD + bytes.len());
         group.push(kind, |out| out.extend_from_slice(bytes));
         group
     }
 
     /// Encodes an entry alone.
     pub(super) fn entry(mut entry: Entry) -> Self {
-        let mut group = Self::default();
+        let mut group = Self::with_room(ENTRY);
         group.push(CALL, |out| shorten::write(&mut entry, out));
         group
     }

@@ -257,7 +257,8 @@ impl Event {
 
 /// `head` on a line, then `body` as it is.
 pub fn encode(head: &impl Serialize, body: &[u8]) -> serde_json::Result<Vec<u8>> {
-    let mut record = Vec::with_capacity(1024 + body.len());
+    // Few heads are longer; memory that grows is copied.
+    let mut record = Vec::with_capacity(2048 + body.len());
     serde_json::to_writer(&mut record, head)?;
     record.push(b'\n');
     record.extend_from_slice(body);
