@@ -34,7 +34,7 @@ pub(super) async fn deliver(
 ) -> Result<Message, Refusal> {
     let Delivery { rules, ref cleared, .. } = delivery;
     let (terms, began) = (terms(delivery.tool, rules), trail.now());
-    let mut attempt = 1;
+    let (mut attempt, mut proven) = (1, Proof::NotSent);
     loop {
         trail.sent += 1;
         if let Some(held) = &mut taken.claim {
@@ -46,7 +46,8 @@ pub(super) async fn deliver(
         let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
             return trail.answered(rules.side_effect, ended);
         };
-        held.proof = proof::of(&ended, rule);
+        proven = proof::of(&ended, rule).after(proven);
+        held.proof = proven;
         let again = match held.proof {
             Proof::NotSent | Proof::NotRun { again: true } => true,
             // The server tells a second copy by its own key.
