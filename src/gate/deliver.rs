@@ -54,7 +54,9 @@ pub(super) async fn deliver(
             Proof::Unknown => late.is_none() && trail.now().saturating_sub(began) < cleared.window(),
             Proof::Answered | Proof::Asked | Proof::NotRun { again: false } => false,
         };
-        if again && attempt < rule.attempts() {
+        // Nobody wants it sent any more.
+        let is_cancelled = matches!(ended, Err(Broken::Cancelled(_)));
+        if again && !is_cancelled && attempt < rule.attempts() {
             tokio::time::sleep(PAUSE * 2_u32.saturating_pow(attempt - 1)).await;
             attempt += 1;
             continue;

@@ -48,7 +48,8 @@ pub(super) fn of(ended: &Result<Message, Broken>, rule: &idempotency::Rule) -> P
         Ok(_) => Proof::Answered,
         Err(Broken::Fault(fault)) => of_fault(fault, rule),
         // Nobody gives up a call with side effects that was sent.
-        Err(Broken::Cancelled) => Proof::Unknown,
+        Err(Broken::Cancelled(Sent::Maybe)) => Proof::Unknown,
+        Err(Broken::Cancelled(Sent::Nothing)) => Proof::NotSent,
     }
 }
 
@@ -100,5 +101,13 @@ mod tests {
         ] {
             assert_eq!(last.after(before), proven, "{before:?}, then {last:?}");
         }
+    }
+
+    /// SEMANTICS §4: an agent that cancels before anything leaves takes its call back; nothing is left open.
+    #[test]
+    fn a_call_that_was_cancelled_in_time_was_not_sent() {
+        let rule = idempotency::Rule::default();
+        assert_eq!(of(&Err(Broken::Cancelled(Sent::Nothing)), &rule), Proof::NotSent);
+        assert_eq!(of(&Err(Broken::Cancelled(Sent::Maybe)), &rule), Proof::Unknown);
     }
 }
