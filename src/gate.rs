@@ -26,6 +26,9 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolbox::Toolbox;
 
+#[cfg(test)]
+mod tests;
+
 /// Calls in flight at most (SECURITY §8).
 pub const IN_FLIGHT: usize = 256;
 

@@ -25,4 +25,4 @@ pub mod time;
 mod waiters;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

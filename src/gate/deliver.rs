@@ -34,7 +34,7 @@ pub(super) async fn deliver(
 ) -> Result<Message, Refusal> {
     let Delivery { rules, ref cleared, .. } = delivery;
     let (terms, began) = (terms(delivery.tool, rules), trail.now());
-    let mut attempt = 1;
+    let (mut attempt, mut proven) = (1, Proof::NotSent);
     loop {
         trail.sent += 1;
         if let Some(held) = &mut taken.claim {
@@ -46,14 +46,17 @@ pub(super) async fn deliver(
         let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
             return trail.answered(rules.side_effect, ended);
         };
-        held.proof = proof::of(&ended, rule);
+        proven = proof::of(&ended, rule).after(proven);
+        held.proof = proven;
         let again = match held.proof {
             Proof::NotSent | Proof::NotRun { again: true } => true,
             // The server tells a second copy by its own key.
             Proof::Unknown => late.is_none() && trail.now().saturating_sub(began) < cleared.window(),
             Proof::Answered | Proof::Asked | Proof::NotRun { again: false } => false,
         };
-        if again && attempt < rule.attempts() {
+        // Nobody wants it sent any more.
+        let is_cancelled = matches!(ended, Err(Broken::Cancelled(_)));
+        if again && !is_cancelled && attempt < rule.attempts() {
             tokio::time::sleep(PAUSE * 2_u32.saturating_pow(attempt - 1)).await;
             attempt += 1;
             continue;

@@ -124,7 +124,7 @@ pub(super) fn dispatch(call: Arc<Call>, tool: Arc<Tool>, parcel: Parcel, terms: 
                 }
                 Ok(answer)
             }
-            Ok(Passed::Gone) => Err(Broken::Cancelled),
+            Ok(Passed::Gone(sent)) => Err(Broken::Cancelled(sent)),
             Err(fault) => {
                 if fault.sent == Sent::Nothing {
                     tool.server.suspect();

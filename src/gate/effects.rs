@@ -140,6 +140,7 @@ impl Effects {
             *holder = view.claim.filter(|_| !matches!(standing, Standing::Open { .. })).map(|claim| claim.action);
             let Standing::InFlight(action) = standing else { return Ok(standing) };
             tokio::select! {
+                biased;
                 () = self.store.ended(key, action) => {}
                 () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
                 () = call.outlet.closed() => return Err(Refusal::Cancelled),
@@ -213,9 +214,10 @@ impl Effects {
     /// Step 11: the session's lane.
     pub(super) async fn enter(&self, call: &Call, bill: &Bill) -> Result<Lease, Refusal> {
         let lease = tokio::select! {
-            lease = self.lanes.enter(bill.session) => lease.map_err(|_| Refusal::SessionBusy)?,
+            biased;
             () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
             () = call.outlet.closed() => return Err(Refusal::Cancelled),
+            lease = self.lanes.enter(bill.session) => lease.map_err(|_| Refusal::SessionBusy)?,
         };
         if let Some(token) = call.fence() {
             let place = Place { session: Some(bill.session), ..Place::default() };

@@ -29,6 +29,17 @@ pub(super) enum Proof {
     Unknown,
 }
 
+impl Proof {
+    /// What is proven of a call whose attempts before have proven `before`: that the last one did not run says nothing of
+    /// one that may have.
+    pub(super) fn after(self, before: Self) -> Self {
+        match (before, self) {
+            (Self::Unknown, Self::NotSent | Self::NotRun { .. }) => Self::Unknown,
+            (_, last) => last,
+        }
+    }
+}
+
 /// What `ended` proves; `rule`: which errors the contract declares as proof that nothing was done.
 pub(super) fn of(ended: &Result<Message, Broken>, rule: &idempotency::Rule) -> Proof {
     match ended {
@@ -37,7 +48,8 @@ pub(super) fn of(ended: &Result<Message, Broken>, rule: &idempotency::Rule) -> P
         Ok(_) => Proof::Answered,
         Err(Broken::Fault(fault)) => of_fault(fault, rule),
         // Nobody gives up a call with side effects that was sent.
-        Err(Broken::Cancelled) => Proof::Unknown,
+        Err(Broken::Cancelled(Sent::Maybe)) => Proof::Unknown,
+        Err(Broken::Cancelled(Sent::Nothing)) => Proof::NotSent,
     }
 }
 
@@ -67,4 +79,35 @@ fn code(answer: &Message) -> Option<i64> {
 /// Does the result ask the agent for input (2026-07-28)?
 fn asks(result: &Text) -> bool {
     result.get("resultType").is_some_and(|kind| kind.as_str().as_deref() == Some("input_required"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGAIN: Proof = Proof::NotRun { again: true };
+
+    /// SEMANTICS §3: a key is released only on proof that nothing ran, and each attempt proves something of itself only.
+    #[test]
+    fn an_attempt_that_did_not_run_proves_nothing_of_one_that_may_have() {
+        for (before, last, proven) in [
+            (Proof::NotSent, AGAIN, AGAIN),
+            (AGAIN, Proof::NotSent, Proof::NotSent),
+            (AGAIN, Proof::Unknown, Proof::Unknown),
+            (Proof::Unknown, Proof::NotSent, Proof::Unknown),
+            (Proof::Unknown, AGAIN, Proof::Unknown),
+            (Proof::Unknown, Proof::NotRun { again: false }, Proof::Unknown),
+            (Proof::Unknown, Proof::Answered, Proof::Answered),
+        ] {
+            assert_eq!(last.after(before), proven, "{before:?}, then {last:?}");
+        }
+    }
+
+    /// SEMANTICS §4: an agent that cancels before anything leaves takes its call back; nothing is left open.
+    #[test]
+    fn a_call_that_was_cancelled_in_time_was_not_sent() {
+        let rule = idempotency::Rule::default();
+        assert_eq!(of(&Err(Broken::Cancelled(Sent::Nothing)), &rule), Proof::NotSent);
+        assert_eq!(of(&Err(Broken::Cancelled(Sent::Maybe)), &rule), Proof::Unknown);
+    }
 }

@@ -165,7 +165,7 @@ impl Trail {
         let spent = self.mark(Stage::Dispatch);
         self.upstream += spent;
         ended.map_err(|broken| match broken {
-            Broken::Cancelled => Refusal::Cancelled,
+            Broken::Cancelled(_) => Refusal::Cancelled,
             Broken::Fault(fault) => {
                 let refusal = match (fault.sent, side_effect) {
                     (Sent::Nothing, _) => Refusal::UpstreamUnavailable,
@@ -191,8 +191,8 @@ impl Trail {
 /// How a dispatched call can end without an answer.
 #[derive(Debug)]
 pub enum Broken {
-    /// The agent cancelled it or went away, and it changes nothing.
-    Cancelled,
+    /// The agent cancelled it or went away: it changes nothing, or nothing of it has left.
+    Cancelled(Sent),
     /// Something broke.
     Fault(Fault),
 }

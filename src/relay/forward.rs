@@ -28,7 +28,7 @@ impl Relay {
         };
         match ended {
             Ok(Passed::Answer(answer)) => Ok(answer),
-            Ok(Passed::Gone) => Err(Failed::Gone),
+            Ok(Passed::Gone(_)) => Err(Failed::Gone),
             Err(fault) => {
                 if let (Sent::Nothing, Some(server)) = (fault.sent, known) {
                     server.suspect();

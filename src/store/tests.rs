@@ -12,12 +12,14 @@ use tempfile::TempDir;
 
 mod clocks;
 mod durable;
+pub(crate) mod paper;
 mod promises;
-mod same;
-mod simulation;
+pub(crate) mod same;
+pub(crate) mod waited;
 
 /// A kind of store, and where scenarios put it.
-enum Stand {
+#[derive(Debug)]
+pub(crate) enum Stand {
     Memory(Clock),
     Embedded(TempDir, Clock),
 }
@@ -27,12 +29,12 @@ impl Stand {
         Self::Memory(clock)
     }
 
-    fn embedded(clock: Clock) -> Self {
+    pub(crate) fn embedded(clock: Clock) -> Self {
         Self::Embedded(tempfile::tempdir().unwrap(), clock)
     }
 
     /// The store, as it was left. The one before has to be dropped.
-    fn open(&self) -> Arc<dyn Store> {
+    pub(crate) fn open(&self) -> Arc<dyn Store> {
         match self {
             Self::Memory(clock) => Arc::new(Memory::new(*clock)),
             Self::Embedded(data, clock) => embedded(data.path(), *clock),
@@ -45,7 +47,7 @@ impl Stand {
     }
 
     /// A machine's disk as a process leaves it that is killed right now: the bytes that the kernel has.
-    fn killed(&self) -> Self {
+    pub(crate) fn killed(&self) -> Self {
         let Self::Embedded(data, clock) = self else { panic!("nothing lies on a disk") };
         let copy = tempfile::tempdir().unwrap();
         copy_all(data.path(), copy.path());

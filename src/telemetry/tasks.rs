@@ -13,6 +13,10 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    #[cfg(test)]
+    if stage::is_set() {
+        return stage::take(future);
+    }
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
     tokio::spawn(async move {
         let bomb = Bomb(name);
@@ -20,6 +24,62 @@ where
         std::mem::forget(bomb);
         output
     })
+}
+
+#[cfg(test)]
+pub(crate) mod stage {
+    //! Where a simulation runs on this thread, the simulation runs the tasks: it says who goes on next, and who dies.
+
+    use super::JoinHandle;
+    use std::cell::RefCell;
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::rc::Rc;
+    use tokio::sync::oneshot;
+
+    type Take = dyn Fn(Pin<Box<dyn Future<Output = ()>>>);
+
+    thread_local! {
+        static STAGE: RefCell<Option<Rc<Take>>> = const { RefCell::new(None) };
+    }
+
+    /// Until it is dropped, `take` is given what this thread spawns.
+    pub(crate) struct Stage(());
+
+    impl Stage {
+        pub(crate) fn set(take: impl Fn(Pin<Box<dyn Future<Output = ()>>>) + 'static) -> Self {
+            STAGE.set(Some(Rc::new(take)));
+            Self(())
+        }
+    }
+
+    impl Drop for Stage {
+        fn drop(&mut self) {
+            STAGE.set(None);
+        }
+    }
+
+    pub(super) fn is_set() -> bool {
+        STAGE.with_borrow(Option::is_some)
+    }
+
+    pub(super) fn take<F>(future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let (done, ended) = oneshot::channel();
+        if let Some(take) = STAGE.with_borrow(Option::clone) {
+            take(Box::pin(async move { drop(done.send(future.await)) }));
+        }
+        #[expect(clippy::disallowed_methods, reason = "whoever waits for the task waits for the simulation's")]
+        tokio::spawn(async move {
+            match ended.await {
+                Ok(output) => output,
+                // Killed: nobody is there any more who could be told.
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
 }
 
 /// Work that is done where it is awaited and needs no task for that: waking one costs more than judging a call does. Dropped

@@ -60,6 +60,13 @@ impl Link {
         Self::new(Carrier::Child { conversation, process: tokio::sync::Mutex::new(Some(process)) }, revision)
     }
 
+    /// A modern link over a conversation that no process is behind, as simulations have them.
+    #[cfg(test)]
+    pub(crate) fn over(conversation: Arc<Conversation>) -> Self {
+        let process = tokio::sync::Mutex::new(None);
+        Self::new(Carrier::Child { conversation, process }, Revision::NEWEST_MODERN)
+    }
+
     fn new(carrier: Carrier, revision: Revision) -> Self {
         Self { carrier, revision, next: AtomicU64::new(1), ended: CancellationToken::new() }
     }

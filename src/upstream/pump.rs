@@ -44,8 +44,8 @@ pub struct Passage<'a> {
 pub enum Passed {
     /// The server answered.
     Answer(Message),
-    /// The agent cancelled or went away, and the exchange was to end then.
-    Gone,
+    /// The agent cancelled or went away, and the exchange was to end then; whether a byte may have left by then.
+    Gone(Sent),
 }
 
 impl Passage<'_> {
@@ -62,11 +62,11 @@ impl Passage<'_> {
             });
             let begun = tokio::select! {
                 biased;
-                () = self.gone(), if self.stop_when_gone => return Ok(Passed::Gone),
+                () = self.gone(), if self.stop_when_gone => return Ok(Passed::Gone(Sent::Maybe)),
                 begun = sending => begun?,
             };
             // Cancelled before anything left: nothing is sent, not even what would have been finished.
-            let Some((link, mut exchange)) = begun else { return Ok(Passed::Gone) };
+            let Some((link, mut exchange)) = begun else { return Ok(Passed::Gone(Sent::Nothing)) };
             if self.waiting.cancelled.is_cancelled() {
                 // The agent's own cancellation may have overtaken the request.
                 link.cancel(&exchange.id, "the agent cancelled the request");
@@ -81,7 +81,7 @@ impl Passage<'_> {
         };
         let why = match &ended {
             Ok(Passed::Answer(_)) | Err(Fault { sent: Sent::Nothing, .. }) => return ended,
-            Ok(Passed::Gone) => "the agent went away",
+            Ok(Passed::Gone(_)) => "the agent went away",
             Err(_) => "its answer is no longer waited for",
         };
         if let Some((link, id)) = sent.filter(|_| !self.waiting.cancelled.is_cancelled()) {
@@ -106,10 +106,10 @@ impl Passage<'_> {
             () = self.waiting.cancelled.cancelled(), if self.stop_when_gone => {}
         }
         if link.cancels_by_closing() {
-            return Ok(Passed::Gone);
+            return Ok(Passed::Gone(Sent::Maybe));
         }
         // The server has been told; what it still answers is the answer.
-        tokio::time::timeout(LAST_WORDS, passage).await.unwrap_or(Ok(Passed::Gone))
+        tokio::time::timeout(LAST_WORDS, passage).await.unwrap_or(Ok(Passed::Gone(Sent::Maybe)))
     }
 
     async fn until_gone(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
@@ -119,7 +119,7 @@ impl Passage<'_> {
                 tokio::select! {
                     biased;
                     inbound = exchange.next() => inbound?,
-                    () = self.outlet.closed() => return Ok(Passed::Gone),
+                    () = self.outlet.closed() => return Ok(Passed::Gone(Sent::Maybe)),
                 }
             } else {
                 exchange.next().await?
@@ -147,7 +147,7 @@ impl Passage<'_> {
             let told = !lost && self.outlet.send_timeout(outgoing, SLOW_READER).await.is_ok();
             lost |= !told;
             if lost && self.stop_when_gone {
-                return Ok(Passed::Gone);
+                return Ok(Passed::Gone(Sent::Maybe));
             }
             if let Some(pause) = pause {
                 tokio::select! {

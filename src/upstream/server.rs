@@ -122,6 +122,19 @@ impl Server {
         up.shared.clone().ok_or_else(|| Fault::unsent("the tool server does not speak 2026-07-28"))
     }
 
+    /// Up with this link, or down, where nobody runs the server: in simulations.
+    #[cfg(test)]
+    pub(crate) fn stands(&self, link: Option<Arc<Link>>) {
+        let state = link.map_or_else(
+            || State::Down("it was lost".to_owned()),
+            |base| {
+                let verdict = Arc::new(Verdict { discovered: None, initialized: None });
+                State::Up(Arc::new(Up { verdict, shared: Some(base.clone()), catalog: Arc::default(), base }))
+            },
+        );
+        self.state.send_replace(state);
+    }
+
     /// Its tools changed, somebody says.
     pub fn tools_changed(&self) {
         self.stale.notify_one();

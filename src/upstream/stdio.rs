@@ -180,6 +180,7 @@ impl Shared {
             }
             let mut written = 0;
             let outcome = tokio::select! {
+                biased;
                 outcome = put(&mut output, &line.bytes, &mut written) => outcome,
                 () = self.silent.cancelled() => return,
             };

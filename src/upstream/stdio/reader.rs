@@ -41,6 +41,7 @@ impl Shared {
     {
         let ending = ending.shared();
         let over = tokio::select! {
+            biased;
             over = self.converse(input, &out) => over,
             over = self.aftermath(ending.clone()) => over,
         };
@@ -60,6 +61,7 @@ impl Shared {
     /// The process ended or its input broke: what it already said is still read, but not for ever.
     async fn aftermath(&self, ending: impl Future<Output = String>) -> Over {
         let why = tokio::select! {
+            biased;
             why = ending => why,
             () = self.deaf.cancelled() => super::DEAF.to_owned(),
         };

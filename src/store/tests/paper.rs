@@ -8,7 +8,7 @@ use crate::store::memory::is_in_flight;
 use crate::store::state::claim::{Claim, Phase, Stored};
 use crate::store::state::command::{Command, Settle};
 use crate::store::state::digest::Digest;
-use crate::store::state::event::{Event, Evidence};
+use crate::store::state::event::{Event, Evidence, Intended};
 use crate::store::state::{Millis, Place, Refused, View, decide};
 use crate::store::table::Table;
 use crate::store::tests::same::Dice;
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// What outlives a process.
 #[derive(Debug)]
-pub(super) struct Disk(Mutex<State>);
+pub(crate) struct Disk(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -34,13 +34,22 @@ struct State {
     /// Which record each call's intent is.
     intents: HashMap<ActionId, usize>,
     anchor: Option<Anchor>,
-    is_full: bool,
+    room: Room,
     dice: Dice,
+}
+
+/// What there is room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    Enough,
+    /// For the outcomes of what has begun.
+    Reserve,
+    None,
 }
 
 /// The store of one process.
 #[derive(Debug)]
-pub(super) struct Paper {
+pub(crate) struct Paper {
     disk: Arc<Disk>,
     table: Mutex<Table>,
     waiters: Waiters,
@@ -48,21 +57,21 @@ pub(super) struct Paper {
 }
 
 impl Disk {
-    pub(super) fn new(seed: u64) -> Arc<Self> {
+    pub(crate) fn new(seed: u64) -> Arc<Self> {
         let state = State {
             written: Vec::new(),
             synced: 0,
             sent: HashSet::new(),
             intents: HashMap::new(),
             anchor: None,
-            is_full: false,
+            room: Room::Enough,
             dice: Dice::new(seed),
         };
         Arc::new(Self(Mutex::new(state)))
     }
 
     /// The process is gone; with `power`, the machine is.
-    pub(super) fn crash(&self, power: bool) {
+    pub(crate) fn crash(&self, power: bool) {
         let mut state = self.0.lock();
         let unsynced = (state.written.len() - state.synced) as u64;
         let kept = state.synced + usize::try_from(state.dice.roll(unsynced + 1)).unwrap();
@@ -74,12 +83,17 @@ impl Disk {
         }
     }
 
-    pub(super) fn set_full(&self, is_full: bool) {
-        self.0.lock().is_full = is_full;
+    /// What was queued meanwhile is written as soon as there is room again.
+    pub(crate) fn set_room(&self, room: Room) {
+        let mut state = self.0.lock();
+        state.room = room;
+        if room == Room::Enough {
+            state.synced = state.written.len();
+        }
     }
 
     /// Whether the intent of a call would be there after a power cut.
-    pub(super) fn has_intent(&self, action: ActionId) -> bool {
+    pub(crate) fn has_intent(&self, action: ActionId) -> bool {
         let state = self.0.lock();
         state.intents.get(&action).is_some_and(|record| *record <= state.synced)
     }
@@ -94,24 +108,28 @@ impl Disk {
         record as u64
     }
 
-    async fn until(&self, record: u64) {
+    async fn until(&self, record: u64) -> Result<(), Error> {
         let record = usize::try_from(record).unwrap();
         let wait = {
             let mut state = self.0.lock();
             if state.synced >= record {
-                return;
+                return Ok(());
             }
             state.dice.roll(8)
         };
         tokio::time::sleep(Duration::from_millis(wait)).await;
         let mut state = self.0.lock();
+        if state.synced < record && state.room == Room::None {
+            return Err(Error::Full("no room".to_owned()));
+        }
         state.synced = state.synced.max(record);
+        Ok(())
     }
 }
 
 impl Paper {
     /// Reads what the disk holds, and settles what was in flight (SEMANTICS §4).
-    pub(super) fn open(disk: Arc<Disk>, clock: Clock) -> Self {
+    pub(crate) fn open(disk: Arc<Disk>, clock: Clock) -> Self {
         let (mut table, mut seen) = (Table::default(), 0);
         let anchor = disk.0.lock().anchor;
         for (index, event) in disk.0.lock().written.iter().enumerate() {
@@ -135,8 +153,16 @@ impl Paper {
         paper
     }
 
+    /// Takes back an intent that waits for room: nothing was sent, and nothing will be.
+    fn take_back(&self, intended: &Intended) {
+        let (key, action, evidence) = (intended.key, intended.action, Evidence::Exchange);
+        let settle = Settle { key, action, phase: Phase::NotSent, evidence, cost: None, failed: false, seen: None };
+        self.decide(&Command::Settle(settle)).unwrap();
+        self.waiters.wake(&key);
+    }
+
     /// Calls whose end is not on the disk yet, and whether each has been marked as sent.
-    pub(super) fn flying(&self) -> Vec<(ActionId, bool)> {
+    pub(crate) fn flying(&self) -> Vec<(ActionId, bool)> {
         let table = self.table.lock();
         let state = self.disk.0.lock();
         let flying = table
@@ -147,7 +173,7 @@ impl Paper {
     }
 
     /// Reads the disk anew, from bytes; it says the same as this process does.
-    pub(super) fn reread(&self) -> Vec<Event> {
+    pub(crate) fn reread(&self) -> Vec<Event> {
         let (table, state) = (self.table.lock(), self.disk.0.lock());
         let (mut again, mut events) = (Table::default(), Vec::new());
         for (index, written) in state.written.iter().enumerate() {
@@ -193,29 +219,32 @@ impl Store for Paper {
             (table.view(place), table.changed(place))
         };
         if view.claim.as_ref().is_some_and(|claim| claim.phase.stored().is_some()) {
-            self.disk.until(record).await;
+            self.disk.until(record).await?;
         }
         Ok(view)
     }
 
     async fn run(&self, command: Command, _: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
-        if self.disk.0.lock().is_full {
-            return Err(Error::Full("no room".to_owned()));
+        if let (Command::Begin(_), Some(error)) = (&command, self.refuses()) {
+            return Err(error);
         }
         match self.decide(&command) {
             Ok((event, record)) => {
-                if !matches!(event, Event::Reserved(_) | Event::Spent(_)) {
-                    self.disk.until(record).await;
+                let is_awaited = !matches!(event, Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. });
+                let written = if is_awaited { self.disk.until(record).await } else { Ok(()) };
+                match &event {
+                    Event::Intended(intended) if written.is_err() => self.take_back(intended),
+                    Event::Settled(settled) => self.waiters.wake(&settled.key),
+                    Event::Intended(_)
+                    | Event::Reserved(_)
+                    | Event::Spent(_)
+                    | Event::Entered { .. }
+                    | Event::Fenced { .. }
+                    | Event::Carried(_) => {}
                 }
-                if let Event::Settled(settled) = &event {
-                    self.waiters.wake(&settled.key);
-                }
-                Ok(Ok(event))
+                written.map(|()| Ok(event))
             }
-            Err((refused, record)) => {
-                self.disk.until(record).await;
-                Ok(Err(refused))
-            }
+            Err((refused, record)) => self.disk.until(record).await.map(|()| Err(refused)),
         }
     }
 
@@ -252,7 +281,7 @@ impl Store for Paper {
     }
 
     fn refuses(&self) -> Option<Error> {
-        self.disk.0.lock().is_full.then(|| Error::Full("no room".to_owned()))
+        (self.disk.0.lock().room != Room::Enough).then(|| Error::Full("no room".to_owned()))
     }
 
     fn now(&self) -> Millis {

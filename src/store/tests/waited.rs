@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 /// The store within.
-pub(super) struct Waited(pub(super) Arc<dyn Store>);
+pub(crate) struct Waited(pub(crate) Arc<dyn Store>);
 
 /// tokio lets paused time pass only when no blocking task runs.
 async fn standing_still<T>(work: impl Future<Output = T>) -> T {

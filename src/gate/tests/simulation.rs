@@ -1,0 +1,370 @@
+//! Deterministic simulation (SECURITY §12) of the gate as it is: agents that send again, hang up and cancel, a store that
+//! loses what was not synced, a tool server that does what it hears, kills at any point where anybody waits, power cuts,
+//! full disks, lost connections, wall clocks that jump, and operators. Who goes on next and what goes wrong is decided by a
+//! seed, and so is nothing else: tasks that the gate starts are the schedule's, too.
+//!
+//! `TOOLGATE_SEED=n` runs one seed, `TOOLGATE_SEEDS=n` the first n.
+
+use crate::gate::Gate;
+use crate::model::clock::hands::Hands;
+use crate::model::ids::ActionId;
+use crate::store::state::Place;
+use crate::store::state::claim::Phase;
+use crate::store::state::digest::Digest;
+use crate::store::state::event::{Event, Evidence};
+use crate::store::tests::Stand;
+use crate::store::tests::paper::Disk;
+use crate::store::tests::same::Dice;
+use crate::telemetry::tasks::stage::Stage;
+use bank::{Fate, Line};
+use futures_util::FutureExt as _;
+use process::{Ground, LIMIT, Process};
+use schedule::Schedule;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+mod actors;
+mod agents;
+mod bank;
+mod process;
+mod scenes;
+mod schedule;
+
+/// Seeds that are run when nothing else is asked for.
+const SEEDS: u64 = 1000;
+/// Tests that share them.
+const PARTS: u64 = 8;
+/// The groups of tasks that never die; processes of ours come after them.
+const SERVER: u64 = 0;
+const OUTSIDE: u64 = 1;
+const TASKS: u64 = 2;
+/// Milliseconds after which an operator looks at what nobody knows.
+const SETTLED: u64 = 60_000;
+/// Things to be done per task, and agents that ask for each.
+const DEEDS: u64 = 5;
+const AGENTS: u64 = 2;
+
+type Counts = BTreeMap<String, u64>;
+
+/// One run.
+struct World {
+    schedule: Schedule,
+    dice: RefCell<Dice>,
+    hands: &'static Hands,
+    book: RefCell<Book>,
+    kind: Kind,
+    ground: Rc<Ground>,
+    /// The process, while it runs.
+    process: RefCell<Option<Process>>,
+    /// The group of its tasks, or of the last one's.
+    group: Cell<u64>,
+    /// The last connection that the bank has taken.
+    line: RefCell<Option<Rc<Line>>>,
+    /// Agents that are not done.
+    busy: Cell<u64>,
+    /// What happens to the next calls, before the dice decide.
+    script: RefCell<VecDeque<Fate>>,
+    is_told: bool,
+}
+
+/// What the store is built on.
+enum Kind {
+    /// Nothing outlives it.
+    Memory,
+    Paper(Arc<Disk>),
+    /// The real thing, in its directory. Its threads are real, too, so a seed does not run the same way twice.
+    Embedded(RefCell<Stand>),
+}
+
+/// What really happened.
+#[derive(Default)]
+struct Book {
+    /// Which deed each call was for.
+    actions: BTreeMap<ActionId, u64>,
+    /// What the bank did, with its receipts.
+    done: BTreeMap<ActionId, String>,
+    /// The same by the keys that it was given.
+    by_key: BTreeMap<String, String>,
+    /// Calls that the bank is about to answer.
+    held: BTreeMap<ActionId, u64>,
+    /// The last token that the bank has seen, by task.
+    tokens: BTreeMap<u64, u64>,
+    /// Calls that something went wrong with between sending and recording.
+    faults: BTreeSet<ActionId>,
+    /// Calls whose agents were told that they did not run.
+    refused: BTreeSet<ActionId>,
+    /// Whose budget and session each task's calls have.
+    places: BTreeMap<u64, Digest>,
+    /// Deeds that somebody was told are done, with the receipts that were shown.
+    told: BTreeMap<u64, BTreeSet<String>>,
+    counts: Counts,
+}
+
+impl World {
+    fn new(seed: u64, hands: &'static Hands, kind: Kind) -> Rc<Self> {
+        thread_local! {
+            static GROUND: Rc<Ground> = Rc::new(Ground::new());
+        }
+        Rc::new(Self {
+            schedule: Schedule::new(seed, hands),
+            dice: RefCell::new(Dice::new(seed ^ 0x5eed)),
+            hands,
+            book: RefCell::default(),
+            kind,
+            ground: GROUND.with(Rc::clone),
+            process: RefCell::default(),
+            group: Cell::new(OUTSIDE),
+            line: RefCell::default(),
+            busy: Cell::new(TASKS * DEEDS * AGENTS),
+            script: RefCell::default(),
+            is_told: number("TOOLGATE_SEED").is_some(),
+        })
+    }
+
+    fn roll(&self, sides: u64) -> u64 {
+        self.dice.borrow_mut().roll(sides)
+    }
+
+    fn once_in(&self, times: u64) -> bool {
+        self.roll(times) == 0
+    }
+
+    /// Others go on, and up to so many milliseconds pass.
+    async fn some(&self, milliseconds: u64) {
+        sleep(Duration::from_millis(self.roll(milliseconds))).await;
+    }
+
+    /// Tells what happens, when one seed is looked at.
+    #[expect(clippy::print_stderr, reason = "whoever runs one seed wants to read it")]
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.is_told {
+            eprintln!("{:>12?} {}", self.hands.clock().steady(), what());
+        }
+    }
+
+    fn count(&self, what: &str) {
+        *self.book.borrow_mut().counts.entry(what.to_owned()).or_default() += 1;
+    }
+
+    /// A new id, the same in every run of a seed.
+    fn action(&self, deed: u64) -> ActionId {
+        let mut book = self.book.borrow_mut();
+        let action: ActionId = format!("0198f1a2-0000-7000-8000-{:012x}", book.actions.len()).parse().unwrap();
+        book.actions.insert(action, deed);
+        action
+    }
+
+    fn gate(&self) -> Option<Arc<Gate>> {
+        self.process.borrow().as_ref().map(|process| process.gate.clone())
+    }
+
+    /// Whether the intent of a call would be there after whatever may happen now.
+    fn has_intent(&self, action: ActionId) -> bool {
+        match (&self.kind, self.gate()) {
+            (Kind::Paper(disk), _) => disk.has_intent(action),
+            (_, Some(gate)) => gate.effects.store.find(action).now_or_never().unwrap().unwrap().is_some(),
+            (Kind::Embedded(_), None) => true,
+            (Kind::Memory, None) => panic!("nothing crashes here"),
+        }
+    }
+
+    /// Calls that have begun and not ended.
+    fn in_flight(&self) -> Vec<ActionId> {
+        let Some(gate) = self.gate() else { return Vec::new() };
+        let open = gate.effects.store.unsettled(1000).now_or_never().unwrap().unwrap();
+        let open = open.into_iter().filter(|(_, claim)| matches!(claim.phase, Phase::Dispatching));
+        open.map(|(_, claim)| claim.action).collect()
+    }
+
+    /// Waits for a moment at which something can get lost, for a while.
+    async fn until_busy(&self) {
+        for _ in 0..30 {
+            if !self.in_flight().is_empty() {
+                return;
+            }
+            self.some(100).await;
+        }
+    }
+
+    /// SECURITY §12, I1 to I9, as far as they are about gate and store.
+    async fn check(&self) {
+        let process = self.process.take().expect("it was started again");
+        let store = &process.gate.effects.store;
+        let book = self.book.take();
+        let mut happened: BTreeMap<u64, Vec<ActionId>> = BTreeMap::new();
+        for action in book.done.keys() {
+            happened.entry(book.actions[action]).or_default().push(*action);
+        }
+        for (deed, actions) in &happened {
+            assert_eq!(actions.len(), 1, "I1: deed {deed} happened more than once: {actions:?}");
+        }
+        for (deed, receipts) in &book.told {
+            let actions = happened.get(deed).map(Vec::as_slice).unwrap_or_default();
+            assert_eq!(actions.len(), 1, "I2: somebody was told that deed {deed} is done: {receipts:?}");
+            let receipt = &book.done[&actions[0]];
+            assert!(receipts.iter().all(|shown| shown == receipt), "another call's answer: {receipts:?}, {receipt}");
+        }
+        let both: Vec<_> = book.refused.iter().filter(|action| book.done.contains_key(action)).collect();
+        assert!(both.is_empty(), "I4: happened although the agent was told that they did not run: {both:?}");
+        for (number, place) in &book.places {
+            let paid = store.look(Place { task: Some(*place), ..Place::default() }).await.unwrap().task;
+            let calls = paid.map_or(0, |task| task.calls);
+            let of_task = happened.keys().filter(|deed| *deed % TASKS == *number).count() as u64;
+            assert!(of_task <= calls && calls <= LIMIT, "I6: {of_task} happened, {calls} paid, {LIMIT} allowed");
+        }
+        for action in book.actions.keys() {
+            let Some((_, claim)) = store.find(*action).await.unwrap() else { continue };
+            assert!(!matches!(claim.phase, Phase::Dispatching), "nobody cares for {claim:?}");
+            let is_unknown = matches!(claim.phase, Phase::Unknown { .. });
+            assert!(!is_unknown || book.faults.contains(action), "I9: nothing went wrong with {claim:?}");
+        }
+        self.reread(&process, &book);
+    }
+
+    /// What the disk says of all that was, not only of how it ended.
+    fn reread(&self, process: &Process, book: &Book) {
+        let mut tokens = BTreeMap::new();
+        for event in process.paper.iter().flat_map(|paper| paper.reread()) {
+            match event {
+                Event::Intended(intended) => {
+                    let before = tokens.insert(intended.session, intended.fence);
+                    assert!(before < Some(intended.fence), "a token went back: {before:?}, {intended:?}");
+                }
+                Event::Settled(settled) => {
+                    let is_unknown = matches!(settled.phase, Phase::Unknown { .. });
+                    assert!(!is_unknown || book.faults.contains(&settled.action), "I9: {settled:?}");
+                    if settled.evidence == Evidence::Late {
+                        self.count("late answers");
+                    }
+                }
+                Event::Reserved(_)
+                | Event::Spent(_)
+                | Event::Entered { .. }
+                | Event::Fenced { .. }
+                | Event::Carried(_) => {}
+            }
+        }
+    }
+}
+
+/// Runs `seed` to its end on a store of memory or of paper; gives what was chosen, in one number, and what happened how often.
+fn run(seed: u64) -> (u64, Counts) {
+    let kind = if seed.is_multiple_of(4) { Kind::Memory } else { Kind::Paper(Disk::new(seed)) };
+    run_on(seed, Hands::new(), kind)
+}
+
+fn run_on(seed: u64, hands: &'static Hands, kind: Kind) -> (u64, Counts) {
+    on_stage((seed, hands, kind), World::populate)
+}
+
+/// Runs what `begin` begins to its end, and checks what came of it.
+fn on_stage((seed, hands, kind): (u64, &'static Hands, Kind), begin: impl FnOnce(&Rc<World>)) -> (u64, Counts) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(seed, hands, kind);
+        let stage = world.clone();
+        let _stage = Stage::set(move |work| stage.schedule.spawn(stage.group.get(), work));
+        world.start();
+        begin(&world);
+        let trace = world.schedule.run().await;
+        let mut counts = std::mem::take(&mut world.book.borrow_mut().counts);
+        counts.insert("happened".to_owned(), world.book.borrow().done.len() as u64);
+        world.check().await;
+        for (what, often) in world.book.take().counts {
+            *counts.entry(what).or_default() += often;
+        }
+        (trace, counts)
+    })
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+fn add(counts: &mut Counts, more: Counts) {
+    for (what, often) in more {
+        *counts.entry(what).or_default() += often;
+    }
+}
+
+/// Runs the seeds of one part: I1, I2, I3 (intents), I4, I6, I9 of SECURITY §12; 004-01, 004-07, 004-12, 004-37, 004-44, 004-46.
+fn run_part(part: u64) {
+    let one = number("TOOLGATE_SEED");
+    let seeds = one.map_or(0..number("TOOLGATE_SEEDS").unwrap_or(SEEDS), |seed| seed..seed + 1);
+    let mut counts = Counts::new();
+    for seed in seeds.filter(|seed| seed / 4 % PARTS == part) {
+        let ran = catch_unwind(AssertUnwindSafe(|| run(seed)));
+        let Ok((trace, counted)) = ran else { panic!("seed {seed} fails; TOOLGATE_SEED={seed} runs it again") };
+        if seed % 512 < 4 * PARTS {
+            assert_eq!(run(seed), (trace, counted.clone()), "seed {seed} does not run the same way twice");
+        }
+        add(&mut counts, counted);
+    }
+    // A simulation in which nothing goes wrong proves nothing.
+    let expected = [
+        "Abandon",
+        "Applied",
+        "NotApplied",
+        "budget_exceeded",
+        "cancellations",
+        "confirmed",
+        "disks full",
+        "failed",
+        "fenced",
+        "found",
+        "happened",
+        "hung up",
+        "idempotency_conflict",
+        "invalid",
+        "joins",
+        "kills",
+        "known by their keys",
+        "late answers",
+        "lines lost",
+        "outcome_unknown",
+        "power cuts",
+        "questions",
+        "replays",
+        "stopped an operator",
+        "store_unavailable",
+        "upstream_unavailable",
+    ];
+    let missing: Vec<_> = expected.iter().filter(|what| !counts.contains_key(**what)).collect();
+    assert!(one.is_some() || missing.is_empty(), "never seen: {missing:?}; {counts:?}");
+}
+
+macro_rules! parts {
+    ($($name:ident: $part:literal,)*) => { $(#[test] fn $name() { run_part($part); })* };
+}
+
+parts! {
+    whatever_goes_wrong_nothing_happens_twice_1: 0,
+    whatever_goes_wrong_nothing_happens_twice_2: 1,
+    whatever_goes_wrong_nothing_happens_twice_3: 2,
+    whatever_goes_wrong_nothing_happens_twice_4: 3,
+    whatever_goes_wrong_nothing_happens_twice_5: 4,
+    whatever_goes_wrong_nothing_happens_twice_6: 5,
+    whatever_goes_wrong_nothing_happens_twice_7: 6,
+    whatever_goes_wrong_nothing_happens_twice_8: 7,
+}
+
+/// The same with the store that production has; only its process dies, not its machine.
+#[test]
+fn whatever_goes_wrong_nothing_happens_twice_on_disk() {
+    let mut counts = Counts::new();
+    for seed in 0..number("TOOLGATE_SEEDS").map_or(6, |seeds| seeds / 100) {
+        let hands = Hands::new();
+        let kind = Kind::Embedded(RefCell::new(Stand::embedded(hands.clock())));
+        let ran = catch_unwind(AssertUnwindSafe(|| run_on(seed, hands, kind)));
+        let Ok((_, counted)) = ran else { panic!("seed {seed} fails on disk") };
+        add(&mut counts, counted);
+    }
+    let expected = ["happened", "kills", "replays", "outcome_unknown"];
+    let missing: Vec<_> = expected.into_iter().filter(|what| !counts.contains_key(*what)).collect();
+    assert!(missing.is_empty(), "never seen: {missing:?}; {counts:?}");
+}

@@ -1,0 +1,285 @@
+//! Agents: each wants one thing done, and asks until it is told what became of it.
+
+use super::process::{TOOLS, bank};
+use super::{AGENTS, DEEDS, OUTSIDE, TASKS, World};
+use crate::gate::call::Call;
+use crate::guards::idempotency::META;
+use crate::guards::task::{Belonging, SESSION};
+use crate::mcp::answer::DECISION;
+use crate::mcp::headers::arguments_of;
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
+use crate::model::call::{Said, ToolCall};
+use crate::model::ids::{ActionId, ToolName};
+use crate::outlet::Outgoing;
+use crate::upstream::QUEUE;
+use crate::upstream::links::Links;
+use serde_json::{Value, json};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+/// How often an agent sends a call again before it gives up.
+const PERSISTENCE: u32 = 15;
+/// Codes after which the call itself may have run.
+const PERHAPS: [&str; 3] = ["outcome_unknown", "executed_but_not_recorded", "internal_error"];
+
+/// What an agent asks for.
+pub(super) struct Asked {
+    pub(super) deed: u64,
+    amount: u64,
+    /// What it answers a question of the bank's.
+    reply: Option<u64>,
+    /// The token that it believes to hold.
+    token: Option<u64>,
+}
+
+/// What it is told.
+#[derive(Debug, PartialEq)]
+pub(super) enum Told {
+    /// It is done; the bank's own receipt, unless only that is known.
+    Done {
+        receipt: Option<String>,
+        replayed: bool,
+    },
+    Question,
+    /// The bank's answer says that it failed.
+    Failed,
+    /// The bank's error.
+    Error(i64),
+    Refused(String),
+}
+
+impl Asked {
+    /// Asks for `deed`, and for nothing special.
+    pub(super) const fn of(deed: u64) -> Self {
+        Self { deed, amount: 0, reply: None, token: None }
+    }
+}
+
+/// A request whose answer is waited for.
+pub(super) struct Request {
+    action: ActionId,
+    id: Text,
+    links: Arc<Links>,
+    inlet: mpsc::Receiver<Outgoing>,
+}
+
+impl Request {
+    /// Tells the gate that nobody waits any more.
+    pub(super) fn cancel(&self) {
+        let id = Text::members_of(&[("requestId", self.id.clone())]);
+        self.links.cancel(&Message::notification("notifications/cancelled", Some(id)));
+    }
+}
+
+impl World {
+    /// All agents begin.
+    pub(super) fn populate_agents(self: &Rc<Self>) {
+        for deed in 0..TASKS * DEEDS {
+            for _ in 0..AGENTS {
+                let world = self.clone();
+                self.schedule.spawn(OUTSIDE, async move {
+                    world.agent(deed).await;
+                    world.busy.set(world.busy.get() - 1);
+                });
+            }
+        }
+    }
+
+    /// Sends a call until it is told what became of it, or has enough.
+    async fn agent(self: &Rc<Self>, deed: u64) {
+        let mut asked = Asked { amount: u64::from(self.once_in(15)), ..Asked::of(deed) };
+        let mut replays = self.roll(3);
+        for _ in 0..PERSISTENCE {
+            self.some(2000).await;
+            asked.token = self.token(deed);
+            let was_told = self.book.borrow().told.contains_key(&deed);
+            let was_held = self.is_held(deed);
+            let told = self.call(&asked).await;
+            self.tell(|| format!("an agent of deed {deed} is told {told:?}"));
+            let Some(told) = told else {
+                self.count("hung up");
+                continue;
+            };
+            // Answered only after its outcome is on disk: what one agent was told, nobody forgets (SEMANTICS §8).
+            let is_forgotten = match &told {
+                Told::Question | Told::Failed | Told::Error(_) => true,
+                Told::Refused(code) => matches!(code.as_str(), "outcome_unknown" | "duplicate_in_flight"),
+                Told::Done { .. } => false,
+            };
+            assert!(!was_told || !is_forgotten, "deed {deed} was answered, and then: {told:?}");
+            match told {
+                Told::Done { receipt, replayed } => {
+                    self.count(if !replayed {
+                        "answers"
+                    } else if was_held {
+                        "joins"
+                    } else {
+                        "replays"
+                    });
+                    self.book.borrow_mut().told.entry(deed).or_default().extend(receipt);
+                    if replays == 0 {
+                        return;
+                    }
+                    replays -= 1;
+                }
+                Told::Question => {
+                    self.count("questions");
+                    asked.reply = Some(self.roll(2));
+                }
+                Told::Failed => return self.count("failed"),
+                Told::Error(-32602) => return self.count("invalid"),
+                Told::Error(code) => self.count(&code.to_string()),
+                Told::Refused(code) => {
+                    self.count(&code);
+                    match code.as_str() {
+                        "idempotency_conflict" => return,
+                        "budget_exceeded" if self.once_in(2) => return,
+                        "outcome_unknown" => self.some(300_000).await,
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Now and then an agent says which token it holds, and sometimes not the newest one.
+    fn token(&self, deed: u64) -> Option<u64> {
+        let seen = self.book.borrow().tokens.get(&(deed % TASKS)).copied().unwrap_or_default();
+        match self.roll(20) {
+            0 => Some(seen),
+            1 => Some(seen.saturating_sub(1)),
+            2 => Some(u64::MAX),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_held(&self, deed: u64) -> bool {
+        let book = self.book.borrow();
+        book.held.iter().any(|(action, calls)| *calls > 0 && book.actions[action] == deed)
+    }
+
+    /// One request: none when the connection is lost, or the agent loses patience. The gate goes on all the same.
+    async fn call(self: &Rc<Self>, asked: &Asked) -> Option<Told> {
+        let mut request = self.ask(asked)?;
+        let patience = match self.roll(8) {
+            0 => 90_000,
+            1 => 100,
+            _ => 200 + self.roll(12_000),
+        };
+        let told = self.hear_of(&mut request, Duration::from_millis(patience)).await;
+        if told.is_none() && self.once_in(2) {
+            request.cancel();
+        }
+        told
+    }
+
+    /// Sends a request, if there is anybody to send it to.
+    pub(super) fn ask(self: &Rc<Self>, asked: &Asked) -> Option<Request> {
+        let process = self.process.borrow().clone()?;
+        let (outlet, inlet) = mpsc::channel(QUEUE);
+        let links = Arc::new(Links::shared(self.ground.servers.clone()));
+        let action = self.action(asked.deed);
+        let message = self.message(asked);
+        let id = message.id.clone().unwrap();
+        let waiting = links.wait(&id).unwrap();
+        let judged = self.judged(asked, action, &message);
+        let caller = self.ground.caller.clone();
+        let session = Belonging::of(&caller, &judged).unwrap().session.key;
+        self.book.borrow_mut().places.insert(asked.deed % TASKS, session);
+        let call = Call { judged, caller, message, era: Era::Modern, links: links.clone(), outlet, waiting };
+        self.run_in(process.group, process.gate.clone().call_tool(call));
+        Some(Request { action, id, links, inlet })
+    }
+
+    /// What an agent of such patience is told.
+    pub(super) async fn hear_of(&self, request: &mut Request, patience: Duration) -> Option<Told> {
+        let until = Instant::now() + patience;
+        loop {
+            match timeout_at(until, request.inlet.recv()).await {
+                Ok(Some(Outgoing::Last(answer))) => return Some(self.read(&answer, request.action)),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+
+    fn message(&self, asked: &Asked) -> Message {
+        let Asked { deed, amount, reply, token } = asked;
+        let mut meta = json!({ SESSION: format!("session {}", deed % TASKS) });
+        if tool(*deed) == "pay" {
+            meta[META] = json!(format!("key of {deed}"));
+        }
+        if let Some(token) = token {
+            meta["dev.toolgate/fence"] = json!({ "token": token });
+        }
+        let mut params = json!({
+            "name": format!("bank__{}", tool(*deed)),
+            "arguments": { "deed": deed, "amount": amount },
+            "_meta": meta,
+        });
+        if let Some(reply) = reply {
+            params["inputResponses"] = json!({ "account": reply });
+        }
+        let id = self.book.borrow().actions.len() as u64;
+        Message::request(id, "tools/call", Some(Text::of(&params)))
+    }
+
+    fn judged(&self, asked: &Asked, action: ActionId, message: &Message) -> ToolCall {
+        let meta = |key| message.meta(key).map(|value| value.value());
+        ToolCall {
+            action,
+            tool: ToolName::of(&bank(), tool(asked.deed)),
+            server: Some(bank()),
+            own_name: tool(asked.deed).to_owned(),
+            arguments: arguments_of(message.body.as_ref()),
+            request_id: "1".to_owned(),
+            trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
+            session: None,
+            revision: "2026-07-28",
+            key_argument: None,
+            key_taken: false,
+            arrived: self.hands.clock().steady(),
+            said: Said { key: meta(META), session: meta(SESSION), ..Said::default() },
+        }
+    }
+
+    /// What an answer says; I2 and I4 are about what it says of the call itself.
+    fn read(&self, answer: &Message, action: ActionId) -> Told {
+        let body = answer.body.as_ref().unwrap().value();
+        if answer.is_error {
+            self.book.borrow_mut().refused.insert(action);
+            return Told::Error(body["code"].as_i64().unwrap());
+        }
+        let decision = &body["_meta"][DECISION];
+        if let Some(code) = decision["code"].as_str() {
+            if !PERHAPS.contains(&code) {
+                self.book.borrow_mut().refused.insert(action);
+            }
+            return Told::Refused(code.to_owned());
+        }
+        if body["resultType"] == "input_required" {
+            return Told::Question;
+        }
+        if body["isError"] == true {
+            return Told::Failed;
+        }
+        let receipt = body["structuredContent"]["receipt"].as_str().map(str::to_owned);
+        let words = body["content"][0]["text"].as_str().unwrap_or_default();
+        match (&receipt, words.starts_with("An operator")) {
+            (None, true) => self.count("confirmed"),
+            (None, false) => self.count("found"),
+            (Some(_), _) => {}
+        }
+        Told::Done { receipt, replayed: decision["replayed"] == Value::Bool(true) }
+    }
+}
+
+/// The tool that a deed is done with: two of five pay, two transfer.
+fn tool(deed: u64) -> &'static str {
+    [TOOLS[0], TOOLS[1], TOOLS[2], TOOLS[0], TOOLS[1]][usize::try_from(deed / TASKS).unwrap()]
+}

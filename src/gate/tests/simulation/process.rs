@@ -1,0 +1,203 @@
+//! One process of ours: the real gate over a store that may outlive it, and a link to the bank. What the files say is read
+//! once, and stands for all processes.
+
+use super::{Kind, World};
+use crate::config;
+use crate::gate::effects::Effects;
+use crate::gate::list::Listings;
+use crate::gate::record::hash;
+use crate::gate::toolbox::{Tool, Toolbox};
+use crate::gate::{Gate, IN_FLIGHT};
+use crate::mcp::json::Text;
+use crate::mcp::tools::Definition;
+use crate::model::caller::Caller;
+use crate::model::ids::{ServerName, ToolName};
+use crate::policy::live::Live;
+use crate::schema::validate::Schema;
+use crate::store::claims::Store;
+use crate::store::journal::{Journal, Options};
+use crate::store::memory::Memory;
+use crate::store::tests::paper::Paper;
+use crate::store::tests::waited::Waited;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::tasks;
+use crate::upstream::http::connections;
+use crate::upstream::link::Link;
+use crate::upstream::server::{Settings, Surroundings, Transport};
+use crate::upstream::servers::Servers;
+use crate::upstream::stdio::Conversation;
+use serde_json::json;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+
+/// How long a call may take; an `order` as long as the server's calls may.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
+const LONGEST: Duration = Duration::from_mins(2);
+/// Calls that a task may have sent.
+pub(super) const LIMIT: u64 = 3;
+/// Bytes on the way between us and the bank.
+const PIPE: usize = 64 << 10;
+
+const CONFIGURATION: &str = "\
+servers: { bank: { url: 'http://127.0.0.1:9/mcp' } }
+callers: [ { agent: teller, token: a-token-for-the-simulation, tenant: t_001 } ]
+policies: [policy.yaml]
+";
+
+/// `pay`: the agent names the call. `transfer`: the call is known by its arguments, and the bank takes a key. `order`: the
+/// bank can be asked what became of it.
+const POLICY: &str = "\
+contracts:
+  bank__pay:
+    { purpose: pay, actions: [pay], secrets: [], budget: { timeout_ms: 3000 },
+      idempotency: { require: true, expose: false, ttl: 720h, not_executed: [-32050], attempts: 2 } }
+  bank__transfer:
+    { purpose: transfer, actions: [pay], secrets: [], budget: { timeout_ms: 3000 },
+      idempotency: { derive: [/deed], ttl: 720h, upstream: { meta: bank/key }, not_executed: [-32050], attempts: 3 } }
+  bank__order:
+    { purpose: order, actions: [write], secrets: [],
+      idempotency: { derive: [/deed], ttl: 720h,
+        probe: { tool: bank__look, arguments: { deed: arguments#/deed }, found: /receipt, absent_after: 15m } } }
+  bank__look: { purpose: look, actions: [read], secrets: [] }
+budgets: { global: { max_tool_calls: 3 } }
+";
+
+/// The tools, in the order of what the deeds use.
+pub(super) const TOOLS: [&str; 4] = ["pay", "transfer", "order", "look"];
+
+/// What stands in files, and what no process changes.
+pub(super) struct Ground {
+    policy: Arc<Live>,
+    tools: Arc<Toolbox>,
+    journal: Arc<Journal>,
+    metrics: Arc<Metrics>,
+    pub(super) servers: Arc<Servers>,
+    pub(super) caller: Arc<Caller>,
+    _directory: TempDir,
+}
+
+/// What ends with the process.
+#[derive(Clone)]
+pub(super) struct Process {
+    pub(super) gate: Arc<Gate>,
+    pub(super) paper: Option<Arc<Paper>>,
+    pub(super) group: u64,
+}
+
+impl Ground {
+    pub(super) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("toolgate.yaml");
+        std::fs::write(&file, CONFIGURATION).unwrap();
+        std::fs::write(directory.path().join("policy.yaml"), POLICY).unwrap();
+        let loaded = config::load(&file).reading;
+        let said = format!("{:?}", loaded.diagnostics);
+        let policy = Live::start(loaded, move || config::load(&file).reading).expect(&said);
+        let token = Some("a-token-for-the-simulation");
+        let caller = policy.current().identity.identify(token, |_| None).unwrap();
+        let servers = servers();
+        // What is written behind, nobody here reads.
+        let journal = Journal::open(directory.path(), Options::default()).unwrap();
+        futures_util::FutureExt::now_or_never(journal.close());
+        Self {
+            policy,
+            tools: Arc::new(Toolbox::of(TOOLS.map(|name| tool(&servers, name)).to_vec())),
+            journal: Arc::new(journal),
+            metrics: Arc::new(Metrics::new()),
+            servers,
+            caller,
+            _directory: directory,
+        }
+    }
+}
+
+fn servers() -> Arc<Servers> {
+    let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
+    let settings = Settings { name: bank(), transport, timeout: LONGEST, start_timeout: TIMEOUT };
+    let around =
+        Surroundings { connections: connections().unwrap(), guard: "toolgate".into(), leftovers: Arc::default() };
+    Arc::new(Servers::new(vec![settings], &around))
+}
+
+fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
+    let properties = json!({ "deed": { "type": "integer" }, "amount": { "type": "integer" } });
+    let definition = json!({ "name": name, "inputSchema": { "type": "object", "properties": properties } });
+    let definition = Definition::read(&Text::of(&definition)).unwrap();
+    let schema = Schema::compile(&definition.input_schema.value()).unwrap();
+    let hash = hash(definition.text.as_bytes());
+    let name = ToolName::of(&bank(), name);
+    Arc::new(Tool { name, definition: Arc::new(definition), schema, hash, server: servers.all()[0].clone() })
+}
+
+/// The name of the tool server.
+pub(super) fn bank() -> ServerName {
+    ServerName::new("bank")
+}
+
+impl World {
+    /// A process begins.
+    pub(super) fn start(self: &Rc<Self>) {
+        let clock = self.hands.clock();
+        let paper = match &self.kind {
+            Kind::Paper(disk) => Some(Arc::new(Paper::open(disk.clone(), clock))),
+            Kind::Memory | Kind::Embedded(_) => None,
+        };
+        let store: Arc<dyn Store> = match (&self.kind, &paper) {
+            (Kind::Embedded(stand), _) => Arc::new(Waited(stand.borrow().open())),
+            (_, Some(paper)) => paper.clone(),
+            (_, None) => Arc::new(Memory::new(clock)),
+        };
+        let Ground { policy, tools, journal, metrics, .. } = &*self.ground;
+        let gate = Gate {
+            policy: policy.clone(),
+            tools: tools.clone(),
+            journal: journal.clone(),
+            effects: Effects::new(store),
+            metrics: metrics.clone(),
+            clock,
+            listings: Listings::default(),
+            slots: Arc::new(Semaphore::new(IN_FLIGHT)),
+        };
+        self.group.set(self.group.get() + 1);
+        let group = self.group.get();
+        self.process.replace(Some(Process { gate: Arc::new(gate), paper, group }));
+        let world = self.clone();
+        self.schedule.spawn(group, async move { world.keep_connected().await });
+    }
+
+    /// Connects to the bank, again whenever the link is lost.
+    async fn keep_connected(self: Rc<Self>) {
+        let server = &self.ground.servers.all()[0];
+        loop {
+            let (ours, theirs) = tokio::io::duplex(PIPE);
+            self.schedule.spawn(super::SERVER, self.clone().serve(theirs));
+            let (input, output) = tokio::io::split(ours);
+            let (conversation, _) = Conversation::start(&bank(), input, output, std::future::pending());
+            let link = Arc::new(Link::over(Arc::new(conversation)));
+            server.stands(Some(link.clone()));
+            link.ended().await;
+            server.stands(None);
+            self.some(500).await;
+        }
+    }
+
+    /// Ends the process where it stands; its files stay.
+    pub(super) fn stop(&self) {
+        let process = self.process.take();
+        if let Some(Process { group, .. }) = &process {
+            self.schedule.kill(*group);
+        }
+        self.ground.servers.all()[0].stands(None);
+        drop(process);
+    }
+
+    /// Runs `work` as the process does.
+    pub(super) fn run_in(&self, group: u64, work: impl Future<Output = ()> + Send + 'static) {
+        if self.process.borrow().as_ref().is_some_and(|process| process.group == group) {
+            tasks::spawn("call", work);
+        }
+    }
+}
