@@ -317,7 +317,8 @@ impl Inside {
         if self.closing {
             return Err(Error::Closed);
         }
-        let (coming, coming_bytes) = if self.space == Space::Ample { (0, 0) } else { self.at_work };
+        // Where the disk is full and the writer does not know it yet, what it is at comes back.
+        let (coming, coming_bytes) = self.at_work;
         let queued = self.queued() + coming + group.count as usize;
         if queued > records || self.bytes + coming_bytes + group.bytes.len() > bytes {
             self.health.refused += u64::from(group.count);

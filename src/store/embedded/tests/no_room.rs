@@ -112,7 +112,7 @@ async fn reads_leave_room_in_the_queue_to_outcomes() {
     let mut read = 0;
     while disk.store.run(reserve.clone(), None).await.is_ok() {
         read += 1;
-        assert!(read <= 16 + 12, "what waits is bounded");
+        assert!(read <= 12, "a quarter is left");
     }
     let answer = disk.answer().await;
     let ended = disk.end(&begun, &answer).await;

@@ -204,6 +204,10 @@ async fn a_full_queue_is_refused_not_waited_for() {
     assert!(matches!(queue.push(&Group::entry(entry(5)), true), Err(Error::Full)));
     assert_eq!((queue.health().queued, queue.health().refused), (4, 2));
     assert_eq!(queue.take(None, None).frames.iter().map(frame::Frame::count).collect::<Vec<_>>(), [4]);
+    let more = queue.push(&Group::entry(entry(5)), true);
+    assert!(matches!(more, Err(Error::Full)), "what the writer is at comes back when it does not fit");
+    // It was written: the writer asks for more.
+    queue.take(Some(Duration::ZERO), None);
     queue.push(&Group::entry(entry(5)), true).unwrap();
 }
 
