@@ -34,7 +34,6 @@ use std::time::Duration;
 mod heal;
 mod index;
 mod indexer;
-mod known;
 mod lookup;
 mod open;
 mod packed;

@@ -20,12 +20,10 @@ use super::super::state::event::{Carried, Event, decode, encode, fill};
 use super::super::state::fence::Session;
 use super::super::state::{Millis, Place, View};
 use super::super::table::Table;
-use super::known::Known;
 use super::packed::{pack, unpack};
 use super::park::block_on_for;
 use crate::model::ids::ActionId;
 use bytes::Bytes;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Db};
 use std::collections::BTreeMap;
@@ -47,8 +45,6 @@ const SWEEP: usize = 1024;
 const TOGETHER: usize = 64;
 /// Bytes of a key.
 const KEY: usize = 32;
-/// Keys learned at once.
-const PORTION: usize = 4096;
 
 const CLAIM: u8 = b'c';
 const TASK: u8 = b't';
@@ -76,8 +72,6 @@ pub(super) struct Index {
     db: Db,
     /// sled did not end what it was asked for.
     hangs: AtomicBool,
-    /// Which claims it may hold. Changed by whoever writes the index only.
-    known: Mutex<Known>,
 }
 
 /// What changed since the index was last written, each thing in its newest form.
@@ -113,12 +107,11 @@ impl Index {
         let db = calmly(|| {
             sled::Config::new().path(dir).cache_capacity(CACHE).flush_every_ms(None).print_profile_on_drop(false).open()
         })?;
-        let index = Self { db, hangs: AtomicBool::new(false), known: Mutex::new(Known::new()) };
+        let index = Self { db, hangs: AtomicBool::new(false) };
         let applied = match index.get(META)? {
             Some(meta) => read(&meta)?,
             None => Applied::default(),
         };
-        index.learn()?;
         Ok((index, applied))
     }
 
@@ -136,21 +129,8 @@ impl Index {
         Ok(())
     }
 
-    /// Learns some more of the keys it holds, if there are any left to learn.
-    pub(super) fn learn(&self) -> Result<(), Error> {
-        let Some(next) = self.known.lock().next() else { return Ok(()) };
-        let range = named(CLAIM, &next)..vec![CLAIM + 1];
-        let names = calmly(|| self.db.range(range).keys().take(PORTION).collect::<sled::Result<Vec<_>>>())?;
-        let keys: Vec<_> = names.iter().filter_map(|name| named_by(name)).collect();
-        self.known.lock().learn(&keys, names.len() < PORTION);
-        Ok(())
-    }
-
     /// The claim of `key`.
     pub(super) fn claim(&self, key: &Digest) -> Result<Option<Claim>, Error> {
-        if !self.known.lock().may_hold(key) {
-            return Ok(None);
-        }
         self.get(&named(CLAIM, key))?.map(|value| read_claim(&value)).transpose()
     }
 
@@ -172,15 +152,14 @@ impl Index {
     /// Up to `most` keys whose claims have not come to an end.
     pub(super) fn open_keys(&self, most: usize) -> Result<Vec<Digest>, Error> {
         let keys = calmly(|| self.db.scan_prefix([OPEN]).keys().take(most).collect::<sled::Result<Vec<_>>>())?;
-        Ok(keys.iter().filter_map(|name| named_by(name)).collect())
+        Ok(keys.iter().filter_map(|key| Some(Digest::new(key.get(1..)?.try_into().ok()?))).collect())
     }
 
     /// Writes `changes` and how far they go, all or nothing.
     pub(super) fn write(&self, changes: &Changes, applied: Applied) -> Result<(), Error> {
         let mut batch = Batch::default();
         for (key, claim) in &changes.claims {
-            let is_new = self.known.lock().add(key);
-            put_claim(&mut batch, key, claim, is_new)?;
+            put_claim(&mut batch, key, claim)?;
         }
         put_ends(&mut batch, &changes.claims, applied.seq);
         for (key, task) in &changes.tasks {
@@ -240,7 +219,8 @@ impl Index {
         let kinds = [CLAIM, TASK, SESSION].into_iter();
         kinds.flat_map(|kind| self.db.scan_prefix([kind])).map(|entry| {
             let (name, value) = calmly(|| entry)?;
-            let (Some(kind), Some(key)) = (name.first(), named_by(&name)) else {
+            let key = name.get(1..).and_then(|key| Some(Digest::new(key.try_into().ok()?)));
+            let (Some(kind), Some(key)) = (name.first(), key) else {
                 return Err(Error::Broken("the index holds a name that is none".to_owned()));
             };
             let carried = match *kind {
@@ -340,11 +320,6 @@ fn named(kind: u8, key: &Digest) -> Vec<u8> {
     [&[kind][..], key.as_bytes()].concat()
 }
 
-/// The key in a name of a claim, task or session.
-fn named_by(name: &[u8]) -> Option<Digest> {
-    Some(Digest::new(name.get(1..)?.try_into().ok()?))
-}
-
 fn acting(action: ActionId) -> Vec<u8> {
     [&[ACTION][..], action.as_bytes()].concat()
 }
@@ -358,17 +333,14 @@ fn idle_since(last: Millis) -> Millis {
     (last / HOUR + 1) * HOUR + IDLE
 }
 
-/// `is_new`: nothing of it is in the index.
-fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim, is_new: bool) -> Result<(), Error> {
+fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim) -> Result<(), Error> {
     batch.insert(named(CLAIM, key), claim_text(claim)?);
     batch.insert(acting(claim.action), key.as_bytes());
     if let Some(stored) = claim.phase.stored().filter(|stored| stored.in_file) {
         batch.insert(kept_in(&stored.digest, key), &[]);
     }
     if claim.phase.is_final() {
-        if !is_new {
-            batch.remove(named(OPEN, key));
-        }
+        batch.remove(named(OPEN, key));
     } else {
         batch.insert(named(OPEN, key), &[]);
     }
