@@ -94,10 +94,11 @@ pub fn load(path: &Path) -> Loaded {
 pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut watched = BTreeSet::from([(watchable(directory), false)]);
+    let mut files = BTreeSet::from([path.to_path_buf()]);
     let document = match Document::read(path) {
         Ok(document) => document,
         Err(unreadable) => {
-            let reading = Reading { policy: None, diagnostics: vec![unreadable], fingerprint: [0; 32], watched };
+            let reading = Reading { policy: None, diagnostics: vec![unreadable], fingerprint: [0; 32], watched, files };
             return Loaded { config: None, reading };
         }
     };
@@ -108,16 +109,17 @@ pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Load
     let Some(Judged { config, basis }) = judged else {
         compile::sort(&mut diagnostics);
         let fingerprint = Sha256::new_with_prefix(opened).chain_update(document.text()).finalize().into();
-        return Loaded { config: None, reading: Reading { policy: None, diagnostics, fingerprint, watched } };
+        return Loaded { config: None, reading: Reading { policy: None, diagnostics, fingerprint, watched, files } };
     };
     watched.extend(basis.policies.iter().flat_map(|policies| places(policies)));
+    files.extend(basis.policies.iter().cloned());
     let deep: Vec<PathBuf> = watched.iter().filter(|(_, deep)| *deep).map(|(path, _)| path.clone()).collect();
     watched.retain(|(path, is_deep)| *is_deep || !deep.contains(path));
     let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, diagnostics);
     let bytes = Sha256::new_with_prefix(fingerprint).chain_update(opened).chain_update(document.text());
     let fingerprint = bytes.finalize().into();
     let config = config.filter(|_| policy.is_some());
-    Loaded { config, reading: Reading { policy, diagnostics, fingerprint, watched } }
+    Loaded { config, reading: Reading { policy, diagnostics, fingerprint, watched, files } }
 }
 
 /// Reads the files again and again for [`Live`](crate::policy::live::Live): what only a restart applies is a warning.
@@ -163,7 +165,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         startup: BTreeMap::new(),
     };
     let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, Vec::new());
-    (config, Reading { policy, diagnostics, fingerprint, watched: BTreeSet::new() })
+    (config, Reading { policy, diagnostics, fingerprint, watched: BTreeSet::new(), files: BTreeSet::new() })
 }
 
 /// The names that policies may use: also those of entries that are wrong otherwise, so that one flaw is one problem.

@@ -8,11 +8,11 @@ use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::telemetry::metrics::{Metrics, Reload};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, RecursiveMode, Watcher};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::{Event, EventKind, RecursiveMode, Watcher};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -33,6 +33,8 @@ pub struct Reading {
     pub fingerprint: [u8; 32],
     /// Directories in which a change may matter; `true`: with everything below.
     pub watched: BTreeSet<(PathBuf, bool)>,
+    /// The files that are named, as they are named: writes to others beside them do not matter.
+    pub files: BTreeSet<PathBuf>,
 }
 
 /// What became of a reload.
@@ -77,6 +79,7 @@ pub struct Live {
     state: Mutex<State>,
     changes: watch::Sender<Arc<Policy>>,
     poke: Notify,
+    scope: Mutex<Scope>,
 }
 
 struct State {
@@ -88,14 +91,15 @@ struct State {
 impl Live {
     /// Puts the policy of `first` in force; `read` reads the files again. None if `first` has no policy.
     pub fn start(first: Reading, read: impl Fn() -> Reading + Send + Sync + 'static) -> Option<Arc<Self>> {
-        let Reading { policy, diagnostics, fingerprint, watched } = first;
+        let scope = Mutex::new(Scope::of(&first));
+        let Reading { policy, diagnostics, fingerprint, watched, .. } = first;
         let policy = Arc::new(policy?);
         let version = policy.version.clone();
         let status = Status { version, since: Clock.wall(), diagnostics, swapped: 0, failed: 0 };
         let changes = watch::Sender::new(Arc::clone(&policy));
         let state = Mutex::new(State { status, fingerprint, watched });
         let policy = ArcSwap::new(policy);
-        Some(Arc::new(Self { policy, read: Box::new(read), state, changes, poke: Notify::new() }))
+        Some(Arc::new(Self { policy, read: Box::new(read), state, changes, poke: Notify::new(), scope }))
     }
 
     /// The policy in force. A call takes it once and keeps it.
@@ -121,7 +125,9 @@ impl Live {
     /// Reads the files again, now. Reads from disk: not for an async task.
     pub fn reload(&self) -> Outcome {
         let mut state = self.state.lock();
-        let Reading { policy, diagnostics, fingerprint, watched } = (self.read)();
+        let reading = (self.read)();
+        *self.scope.lock() = Scope::of(&reading);
+        let Reading { policy, diagnostics, fingerprint, watched, .. } = reading;
         state.watched = watched;
         if fingerprint == state.fingerprint {
             return Outcome::Unchanged;
@@ -159,8 +165,9 @@ impl Live {
     /// `..data` link are seen. Where the system cannot watch, only [`Live::ask`] leads to a reload.
     pub async fn watch(self: Arc<Self>, metrics: Arc<Metrics>) {
         let poked = Arc::downgrade(&self);
-        let seen = move |event: notify::Result<notify::Event>| {
-            if let Some(live) = poked.upgrade().filter(|_| event.map_or(true, |event| is_change(event.kind))) {
+        let seen = move |event: notify::Result<Event>| {
+            let Some(live) = poked.upgrade() else { return };
+            if event.map_or(true, |event| live.scope.lock().concerns(&event)) {
                 live.poke.notify_one();
             }
         };
@@ -211,11 +218,41 @@ impl Live {
     }
 }
 
-/// Reading a file must not lead to reading it again.
-fn is_change(kind: EventKind) -> bool {
-    match kind {
-        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
-        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => true,
+/// What may change what the files say.
+struct Scope {
+    /// As they are named, and without links.
+    files: BTreeSet<PathBuf>,
+    /// Directories in which every file counts.
+    deep: Vec<PathBuf>,
+}
+
+impl Scope {
+    fn of(reading: &Reading) -> Self {
+        let named = reading.files.iter().flat_map(|file| [file.clone(), Path::new(".").join(file)]);
+        let found = reading.files.iter().filter_map(|file| file.canonicalize().ok());
+        let files = named.chain(found).collect();
+        let deep = reading.watched.iter().filter(|(_, deep)| *deep).map(|(directory, _)| directory.clone()).collect();
+        Self { files, deep }
+    }
+
+    /// Whether it may matter. Reading a file must not lead to reading it again, nor a log that grows beside one.
+    fn concerns(&self, event: &Event) -> bool {
+        match event.kind {
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Modify(ModifyKind::Data(_)) => {
+                event.paths.iter().any(|path| self.counts(path))
+            }
+            EventKind::Access(_) => false,
+            // What is made, moved or removed may be a link on the way to a file.
+            EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => {
+                true
+            }
+        }
+    }
+
+    fn counts(&self, path: &Path) -> bool {
+        let is_below = self.deep.iter().any(|directory| path.starts_with(directory));
+        let is_named = self.files.contains(path);
+        is_below || is_named || path.canonicalize().map_or(true, |path| self.files.contains(&path))
     }
 }
 

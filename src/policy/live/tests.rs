@@ -114,3 +114,32 @@ async fn swapped_links_renames_and_plain_writes_are_seen() {
     assert_eq!(live.status().swapped, swapped + 1);
     watch.abort();
 }
+
+/// A log or a journal that grows beside the configuration is not a reason to read it again; a file that is named is, under
+/// whatever name it is written.
+#[test]
+fn only_writes_to_what_is_read_lead_to_reading() {
+    use notify::event::{CreateKind, DataChange, MetadataKind};
+    let directory = set_up(&contract("one"));
+    let at = |name: &str| directory.path().join(name);
+    fs::rename(at(FILE_NAME), at("production.yaml")).unwrap();
+    std::os::unix::fs::symlink("production.yaml", at(FILE_NAME)).unwrap();
+    fs::write(at("toolgate.log"), "a line\n").unwrap();
+    let live = start(directory.path());
+    let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+    let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+    for (kind, name, counts) in [
+        (written, "toolgate.log", false),
+        (closed, "toolgate.log", false),
+        (written, "production.yaml", true),
+        (closed, FILE_NAME, true),
+        (written, "policies/a.yaml", true),
+        (closed, "policies/more/new.yaml", true),
+        (EventKind::Access(AccessKind::Read), FILE_NAME, false),
+        (EventKind::Create(CreateKind::Any), "toolgate.log", true),
+        (EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)), FILE_NAME, true),
+    ] {
+        let event = Event::new(kind).add_path(at(name));
+        assert_eq!(live.scope.lock().concerns(&event), counts, "{event:?}");
+    }
+}
