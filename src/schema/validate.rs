@@ -9,13 +9,18 @@ use crate::model::refusal::Refusal;
 use jsonschema::{Draft, Keyword, Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::sync::OnceLock;
 
-/// A compiled schema. Immutable: share it through an `Arc`.
+/// A schema that compiles. Immutable: share it through an `Arc`.
 #[derive(Debug)]
 pub struct Schema {
     /// As written. The tree of a schema takes ten times the room of its text, and only a refusal looks at it.
     source: Text,
-    validator: Validator,
+    dialect: Dialect,
+    formats: Formats,
+    /// Compiled for the first call: of many tools few are called, and a compiled schema takes ten times the room of its
+    /// text, too. Nothing if it does not compile, which [`Schema::compile`] has ruled out.
+    validator: OnceLock<Option<Validator>>,
     patterns: Patterns,
     /// What a byte of a key costs.
     keys: u64,
@@ -38,13 +43,16 @@ impl From<Violation> for Refusal {
 }
 
 /// Whether `format` decides or only describes.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Formats {
     /// A tool server's: the dialects say that it only describes.
     Describe,
     /// A contract's: what its author wrote is meant, and an unknown format is an error.
     Assert,
 }
+
+/// Said of a schema that cannot be applied.
+const UNUSABLE: &str = "a tool whose schema can be compiled";
 
 /// Said when the patterns of a schema would cost too much on the text of a call.
 const TOO_MUCH_TEXT: &str = "less text, or fewer names, where the schema has patterns";
@@ -72,21 +80,28 @@ impl Schema {
         // References that multiply subschemas multiply the matching, too.
         let keys = if costs.is_empty() { 0 } else { preflight::expansions(&survey, cost_of) };
         let names = Names::of(&survey);
-        let validator = build(schema, dialect, formats, &patterns)?;
-        Ok(Self { source: Text::of(schema), validator, patterns, keys, names })
+        build(schema, dialect, formats, &patterns)?;
+        Ok(Self { source: Text::of(schema), dialect, formats, validator: OnceLock::new(), patterns, keys, names })
     }
 
     /// Judges arguments.
     pub fn accepts(&self, arguments: &Value) -> Result<(), Violation> {
         self.names.judge(arguments)?;
+        let whole = |expected: &str| Violation { pointer: String::new(), expected: expected.to_owned() };
         if !pattern::affords_keys(arguments, self.keys) {
-            return Err(Violation { pointer: String::new(), expected: TOO_MUCH_TEXT.to_owned() });
+            return Err(whole(TOO_MUCH_TEXT));
         }
-        match pattern::bounded(|| self.validator.is_valid(arguments)) {
+        let validator = self.validator().ok_or_else(|| whole(UNUSABLE))?;
+        match pattern::bounded(|| validator.is_valid(arguments)) {
             Some(true) => Ok(()),
             Some(false) => Err(explain::explain(&self.source.value(), &self.patterns, arguments)),
-            None => Err(Violation { pointer: String::new(), expected: TOO_MUCH_TEXT.to_owned() }),
+            None => Err(whole(TOO_MUCH_TEXT)),
         }
+    }
+
+    fn validator(&self) -> Option<&Validator> {
+        let compiled = || build(&self.source.value(), self.dialect, self.formats, &self.patterns).ok();
+        self.validator.get_or_init(compiled).as_ref()
     }
 
     /// The schema as its author wrote it.
