@@ -34,6 +34,7 @@ use std::time::Duration;
 mod heal;
 mod index;
 mod indexer;
+mod known;
 mod lookup;
 mod open;
 mod packed;
@@ -287,12 +288,13 @@ impl Store for Embedded {
     }
 
     async fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
-        let table = self.shared.table.lock();
-        let held = table.claims.iter().find(|(_, kept)| kept.value.action == action).map(|(key, _)| *key);
-        let indexed = || self.shared.lookup.ask(|index| index.key_of(action));
-        let Some(key) = held.map_or_else(indexed, |key| Ok(Some(key)))? else { return Ok(None) };
-        let view = self.shared.view(&table, Place { call: Some(key), ..Place::default() })?;
-        Ok(view.claim.filter(|claim| claim.action == action).map(|claim| (key, claim)))
+        if let Some(found) = self.shared.find(action)? {
+            return Ok(Some(found));
+        }
+        // It may have ended long ago, under no name of its own.
+        let shared = self.shared.clone();
+        let searched = tokio::task::spawn_blocking(move || shared.lookup.ask(|index| index.search(action))).await;
+        searched.map_err(|error| Error::Broken(error.to_string()))?
     }
 
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
@@ -332,6 +334,16 @@ impl Store for Embedded {
 }
 
 impl Shared {
+    /// The claim that `action` holds, if it is in memory or has a name in the index.
+    fn find(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+        let table = self.table.lock();
+        let held = table.claims.iter().find(|(_, kept)| kept.value.action == action).map(|(key, _)| *key);
+        let indexed = || self.lookup.ask(|index| index.key_of(action));
+        let Some(key) = held.map_or_else(indexed, |key| Ok(Some(key)))? else { return Ok(None) };
+        let view = self.view(&table, Place { call: Some(key), ..Place::default() })?;
+        Ok(view.claim.filter(|claim| claim.action == action).map(|claim| (key, claim)))
+    }
+
     /// Claims that have not come to an end: those in memory as they are there, the others as they are indexed.
     fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
         let table = self.table.lock();

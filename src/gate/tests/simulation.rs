@@ -167,7 +167,9 @@ impl World {
     fn has_intent(&self, action: ActionId) -> bool {
         match (&self.kind, self.gate()) {
             (Kind::Paper(disk), _) => disk.has_intent(action),
-            (_, Some(gate)) => gate.effects.store.find(action).now_or_never().unwrap().unwrap().is_some(),
+            (_, Some(gate)) => {
+                gate.effects.store.find(action).now_or_never().is_some_and(|found| found.unwrap().is_some())
+            }
             (Kind::Embedded(_), None) => true,
             (Kind::Memory, None) => panic!("nothing crashes here"),
         }

@@ -5,7 +5,7 @@
 //! m                      how far the journal is indexed
 //! c <call key>           a claim: JSON on a line, packed, then the answer
 //! t <task>, s <session>  JSON
-//! a <action id>          the call key it holds
+//! a <action id>          the call key it holds; not for a call that had ended before it came here
 //! o <call key>           the claim has not come to an end
 //! x <time> <c|t|s> <key> something may be forgotten from then on
 //! x <time> g <seq> <key> so may these claims: their call keys
@@ -20,10 +20,12 @@ use super::super::state::event::{Carried, Event, decode, encode, fill};
 use super::super::state::fence::Session;
 use super::super::state::{Millis, Place, View};
 use super::super::table::Table;
+use super::known::Known;
 use super::packed::{pack, unpack};
 use super::park::block_on_for;
 use crate::model::ids::ActionId;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Db};
 use std::collections::BTreeMap;
@@ -45,6 +47,8 @@ const SWEEP: usize = 1024;
 const TOGETHER: usize = 64;
 /// Bytes of a key.
 const KEY: usize = 32;
+/// Keys learned at once.
+const PORTION: usize = 4096;
 
 const CLAIM: u8 = b'c';
 const TASK: u8 = b't';
@@ -72,6 +76,8 @@ pub(super) struct Index {
     db: Db,
     /// sled did not end what it was asked for.
     hangs: AtomicBool,
+    /// Which claims it may hold. Changed by whoever writes the index only.
+    known: Mutex<Known>,
 }
 
 /// What changed since the index was last written, each thing in its newest form.
@@ -97,7 +103,11 @@ impl Changes {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.claims.is_empty() && self.tasks.is_empty() && self.sessions.is_empty()
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.claims.len() + self.tasks.len() + self.sessions.len()
     }
 }
 
@@ -107,11 +117,12 @@ impl Index {
         let db = calmly(|| {
             sled::Config::new().path(dir).cache_capacity(CACHE).flush_every_ms(None).print_profile_on_drop(false).open()
         })?;
-        let index = Self { db, hangs: AtomicBool::new(false) };
+        let index = Self { db, hangs: AtomicBool::new(false), known: Mutex::new(Known::new()) };
         let applied = match index.get(META)? {
             Some(meta) => read(&meta)?,
             None => Applied::default(),
         };
+        index.learn()?;
         Ok((index, applied))
     }
 
@@ -129,8 +140,21 @@ impl Index {
         Ok(())
     }
 
+    /// Learns some more of the keys it holds, if there are any left to learn.
+    pub(super) fn learn(&self) -> Result<(), Error> {
+        let Some(next) = self.known.lock().next() else { return Ok(()) };
+        let range = named(CLAIM, &next)..vec![CLAIM + 1];
+        let names = calmly(|| self.db.range(range).keys().take(PORTION).collect::<sled::Result<Vec<_>>>())?;
+        let keys: Vec<_> = names.iter().filter_map(|name| named_by(name)).collect();
+        self.known.lock().learn(&keys, names.len() < PORTION);
+        Ok(())
+    }
+
     /// The claim of `key`.
     pub(super) fn claim(&self, key: &Digest) -> Result<Option<Claim>, Error> {
+        if !self.known.lock().may_hold(key) {
+            return Ok(None);
+        }
         self.get(&named(CLAIM, key))?.map(|value| read_claim(&value)).transpose()
     }
 
@@ -149,17 +173,30 @@ impl Index {
         Ok(self.get(&acting(action))?.and_then(|key| Some(Digest::new(key.as_ref().try_into().ok()?))))
     }
 
+    /// The claim that `action` holds, where no name says so: looks through all of them.
+    pub(super) fn search(&self, action: ActionId) -> Result<Option<(Digest, Claim)>, Error> {
+        let mut claims = self.db.scan_prefix([CLAIM]);
+        while let Some((name, value)) = calmly(|| claims.next().transpose())? {
+            let claim = read_claim(&value)?;
+            if let (true, Some(key)) = (claim.action == action, named_by(&name)) {
+                return Ok(Some((key, claim)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Up to `most` keys whose claims have not come to an end.
     pub(super) fn open_keys(&self, most: usize) -> Result<Vec<Digest>, Error> {
         let keys = calmly(|| self.db.scan_prefix([OPEN]).keys().take(most).collect::<sled::Result<Vec<_>>>())?;
-        Ok(keys.iter().filter_map(|key| Some(Digest::new(key.get(1..)?.try_into().ok()?))).collect())
+        Ok(keys.iter().filter_map(|name| named_by(name)).collect())
     }
 
     /// Writes `changes` and how far they go, all or nothing.
     pub(super) fn write(&self, changes: &Changes, applied: Applied) -> Result<(), Error> {
         let mut batch = Batch::default();
         for (key, claim) in &changes.claims {
-            put_claim(&mut batch, key, claim)?;
+            let is_new = self.known.lock().add(key);
+            put_claim(&mut batch, key, claim, is_new)?;
         }
         put_ends(&mut batch, &changes.claims, applied.seq);
         for (key, task) in &changes.tasks {
@@ -171,7 +208,9 @@ impl Index {
             batch.insert(expiring(idle_since(session.at), SESSION, key), &[]);
         }
         batch.insert(META, text(&applied)?);
-        calmly(|| self.db.apply_batch(batch))
+        calmly(|| self.db.apply_batch(batch))?;
+        free(changes.len());
+        Ok(())
     }
 
     /// Hands everything to the kernel, so that a killed process loses little of it.
@@ -219,8 +258,7 @@ impl Index {
         let kinds = [CLAIM, TASK, SESSION].into_iter();
         kinds.flat_map(|kind| self.db.scan_prefix([kind])).map(|entry| {
             let (name, value) = calmly(|| entry)?;
-            let key = name.get(1..).and_then(|key| Some(Digest::new(key.try_into().ok()?)));
-            let (Some(kind), Some(key)) = (name.first(), key) else {
+            let (Some(kind), Some(key)) = (name.first(), named_by(&name)) else {
                 return Err(Error::Broken("the index holds a name that is none".to_owned()));
             };
             let carried = match *kind {
@@ -295,7 +333,9 @@ impl Index {
             }
             Age::Forgotten => {
                 batch.remove(named(CLAIM, key));
-                batch.remove(acting(claim.action));
+                if self.key_of(claim.action)?.is_some() {
+                    batch.remove(acting(claim.action));
+                }
                 claim.phase.stored().into_iter().for_each(|stored| batch.remove(kept_in(&stored.digest, key)));
             }
         }
@@ -316,8 +356,21 @@ fn calmly<T>(work: impl FnOnce() -> sled::Result<T>) -> Result<T, Error> {
     }
 }
 
+/// Frees what sled replaced for so many changes. It is left to whoever touches sled to free, some hundred pieces every 128
+/// touches; a batch is one touch, and replaces a page for each name in it.
+fn free(changes: usize) {
+    for _ in 0..changes / 64 + 4 {
+        crossbeam_epoch::pin().flush();
+    }
+}
+
 fn named(kind: u8, key: &Digest) -> Vec<u8> {
     [&[kind][..], key.as_bytes()].concat()
+}
+
+/// The key in a name of a claim, task or session.
+fn named_by(name: &[u8]) -> Option<Digest> {
+    Some(Digest::new(name.get(1..)?.try_into().ok()?))
 }
 
 fn acting(action: ActionId) -> Vec<u8> {
@@ -333,14 +386,19 @@ fn idle_since(last: Millis) -> Millis {
     (last / HOUR + 1) * HOUR + IDLE
 }
 
-fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim) -> Result<(), Error> {
+/// `is_new`: nothing of it is in the index.
+fn put_claim(batch: &mut Batch, key: &Digest, claim: &Claim, is_new: bool) -> Result<(), Error> {
     batch.insert(named(CLAIM, key), claim_text(claim)?);
-    batch.insert(acting(claim.action), key.as_bytes());
+    if !is_new || !claim.phase.is_final() {
+        batch.insert(acting(claim.action), key.as_bytes());
+    }
     if let Some(stored) = claim.phase.stored().filter(|stored| stored.in_file) {
         batch.insert(kept_in(&stored.digest, key), &[]);
     }
     if claim.phase.is_final() {
-        batch.remove(named(OPEN, key));
+        if !is_new {
+            batch.remove(named(OPEN, key));
+        }
     } else {
         batch.insert(named(OPEN, key), &[]);
     }

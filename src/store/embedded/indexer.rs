@@ -137,6 +137,7 @@ impl Shared {
     /// What is to be done about an index that is whole.
     fn index(&self, done: &mut Done, last: bool) -> Result<(), Error> {
         self.catch_up()?;
+        self.lookup.ask(Index::learn)?;
         let now = self.time.now();
         if (last || now >= done.checkpoint + CHECKPOINT) && self.has_room() {
             self.lookup.change(Index::checkpoint)?;
