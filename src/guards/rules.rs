@@ -13,7 +13,7 @@ use cel::{Context, Env, IdedExpr};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 mod expression;
 mod values;
@@ -54,8 +54,15 @@ pub struct Rule {
 
 struct Line {
     code: Arc<str>,
-    when: IdedExpr,
+    when: When,
     expected: String,
+}
+
+/// A condition that was judged at load. Of many tools few are called, so its tree is grown for the first call: it takes
+/// twenty times the room of its text.
+struct When {
+    source: Box<str>,
+    tree: OnceLock<Option<IdedExpr>>,
 }
 
 impl std::fmt::Debug for Rule {
@@ -80,12 +87,13 @@ impl Section for Settings {
                 problems.under("code", |problems| judge_code(&written.code, problems));
                 problems.under("when", |problems| Expression::read(&written.when, problems))
             });
-            if let Some(Expression { tree, reads: more, patterns: own }) = line {
+            if let Some(Expression { tree: _, reads: more, patterns: own }) = line {
                 reads.merge(more);
                 patterns.extend(own);
                 let default = || format!("a call that the contract's rule `{}` allows", written.code);
                 let expected = written.expected.clone().unwrap_or_else(default);
-                lines.push(Line { code: Arc::from(written.code), when: tree, expected });
+                let when = When { source: written.when.into(), tree: OnceLock::new() };
+                lines.push(Line { code: Arc::from(written.code), when, expected });
             }
         }
         let names = Names::on(reads.arguments.iter().map(Vec::as_slice));
@@ -122,7 +130,8 @@ impl Rule {
         let seen = values::Seen::new(caller);
         let context = self.context(&seen, arguments)?;
         for line in &self.lines {
-            if !matches!(context.resolve(&line.when), Ok(cel::Value::Bool(false))) {
+            let said = line.when.tree().map(|tree| context.resolve(tree));
+            if !matches!(said, Some(Ok(cel::Value::Bool(false)))) {
                 return Err(Refusal::Rule { code: line.code.clone(), expected: line.expected.clone() });
             }
         }
@@ -146,6 +155,16 @@ impl Rule {
             drop(context.add_function(expression::RE, matches));
         }
         Ok(context)
+    }
+}
+
+// === impl When ===
+
+impl When {
+    /// None if it cannot be read, which was ruled out at load.
+    fn tree(&self) -> Option<&IdedExpr> {
+        let read = || Expression::read(&self.source, &mut Problems::default()).map(|expression| expression.tree);
+        self.tree.get_or_init(read).as_ref()
     }
 }
 
