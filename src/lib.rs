@@ -10,6 +10,11 @@
 //! 5. [`downstream`], [`admin`]: the doors
 //! 6. [`config`], [`app`], [`cli`]: the process
 
+/// What is used and given back for long stays in few pieces: with the C library's allocator, resident memory grew with the
+/// number of calls, though what lived did not (bench/README.md).
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 pub mod mcp;
 pub mod model;
 
