@@ -97,7 +97,8 @@ impl Setup {
     pub fn contracts(self, tools: &[(&str, &str)]) -> Self {
         let mut yaml = "contracts:\n".to_owned();
         for (tool, action) in tools {
-            writeln!(yaml, "  {tool}: {{ purpose: a test, actions: [{action}], secrets: [] }}").unwrap();
+            let effect = if *action == "read" { "" } else { ", irreversible: true" };
+            writeln!(yaml, "  {tool}: {{ purpose: a test, actions: [{action}], secrets: []{effect} }}").unwrap();
         }
         self.policy(&yaml)
     }

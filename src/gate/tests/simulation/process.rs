@@ -52,13 +52,13 @@ policies: [policy.yaml]
 const POLICY: &str = "\
 contracts:
   bank__pay:
-    { purpose: pay, actions: [pay], secrets: [], budget: { timeout_ms: 3000 },
+    { purpose: pay, actions: [pay], irreversible: true, secrets: [], budget: { timeout_ms: 3000 },
       idempotency: { require: true, expose: false, ttl: 720h, not_executed: [-32050], attempts: 2 } }
   bank__transfer:
-    { purpose: transfer, actions: [pay], secrets: [], budget: { timeout_ms: 3000 },
+    { purpose: transfer, actions: [pay], irreversible: true, secrets: [], budget: { timeout_ms: 3000 },
       idempotency: { derive: [/deed], ttl: 720h, upstream: { meta: bank/key }, not_executed: [-32050], attempts: 3 } }
   bank__order:
-    { purpose: order, actions: [write], secrets: [],
+    { purpose: order, actions: [write], irreversible: true, secrets: [],
       idempotency: { derive: [/deed], ttl: 720h,
         probe: { tool: bank__look, arguments: { deed: arguments#/deed }, found: /receipt, absent_after: 15m } } }
   bank__look: { purpose: look, actions: [read], secrets: [] }
