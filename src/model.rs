@@ -6,6 +6,7 @@ pub mod clock;
 pub mod diagnostic;
 pub mod entry;
 pub mod ids;
+pub mod pointer;
 mod random;
 pub mod refusal;
 pub mod reply;

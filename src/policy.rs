@@ -5,6 +5,7 @@ use crate::guards::{Mode, allowlist, identity, repetition};
 
 pub mod compile;
 pub mod file;
+pub mod fit;
 pub mod layers;
 pub mod live;
 pub mod locate;

@@ -3,6 +3,7 @@
 
 pub mod closed;
 mod explain;
+pub mod flags;
 mod names;
 mod pattern;
 pub mod preflight;

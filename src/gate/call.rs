@@ -4,15 +4,16 @@ use super::Gate;
 use super::deliver::{Delivery, deliver};
 use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
-use super::record;
 use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
+use super::{fit, record};
 use crate::failpoint;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given};
+use crate::guards::output::Meaning;
 use crate::guards::{Mode, ToolRules};
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::json::Text;
@@ -77,8 +78,8 @@ impl Call {
 
     /// Takes the idempotency key off the arguments where it is ours: no guard and no tool server sees it.
     fn without_key(mut self, policy: &Policy, tool: &Tool) -> Self {
-        let admitted = policy.allowlist.admit(&self.caller, &tool.name);
-        let Some(rule) = admitted.ok().and_then(|admitted| admitted.rules().idempotency.as_ref()) else { return self };
+        let admitted = admitted(policy, &self, tool).ok();
+        let Some(rule) = admitted.and_then(|admitted| admitted.rules().idempotency.as_ref()) else { return self };
         let (rest, key) = rule.split(&tool.schema, &self.judged.arguments);
         let (rest, key) = (owned(rest), key.map(Cow::into_owned));
         self.judged.key_argument = key;
@@ -134,9 +135,9 @@ async fn guarded(
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let effects = &gate.effects;
-    let tool = trail.check(Stage::Visible, tool.ok_or(Refusal::ToolNotAllowlisted))?;
-    let admitted = trail
-        .check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
+    let offered = tool.filter(|tool| fit::is_offered(policy, tool));
+    let tool = trail.check(Stage::Visible, offered.ok_or(Refusal::ToolNotAllowlisted))?;
+    let admitted = trail.check(Stage::Visible, admitted(policy, call, tool))?;
     let rules = admitted.rules();
     let passed = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
         (Ok(passed), _) => passed,
@@ -177,13 +178,14 @@ async fn guarded(
             }
             Stand::Open => {}
         }
+        let confirmed = effects.confirm(call, rules, &bill, trail).await?;
         let affordable = effects.afford(&bill, &mut trail.remaining).await;
         trail.check(Stage::Budget, affordable)?;
         // Step 10 stands here when it exists: approval.
         let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
         taken.slot = Some(gate.slot()?);
         let entry = record::intent(gate, (policy, call, Some(tool)), trail);
-        let beginning = Beginning { keyed: &keyed, bill: &bill, lease, entry, left: &mut trail.remaining };
+        let beginning = Beginning { keyed: &keyed, confirmed, bill: &bill, lease, entry, left: &mut trail.remaining };
         let begun = effects.begin(call, beginning).await;
         match trail.check(Stage::Intent, begun)? {
             Some(claimed) => break claimed,
@@ -193,6 +195,12 @@ async fn guarded(
     // Step 13 stands here when it exists: secrets.
     let cleared = taken.hold(claimed, idempotency, &keyed);
     deliver(effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await
+}
+
+/// Step 2, with the contract that counts for these arguments.
+fn admitted<'p>(policy: &'p Policy, call: &Call, tool: &Tool) -> Result<Admitted<'p>, Refusal> {
+    let admitted = policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal)?;
+    Ok(admitted.on(&call.judged.arguments))
 }
 
 /// Sends what observe mode lets pass, unless it is only planned.
@@ -229,6 +237,7 @@ fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, trail): (Out
         claimed_by: trail.claimed_by,
         budget_remaining: trail.remaining.as_ref(),
         warning: trail.warning,
+        meaning: trail.meaning.map(|meaning| (meaning.word(), meaning == Meaning::Retryable)),
         evidence: &trail.evidence,
     };
     let answer = match ending {

@@ -43,10 +43,11 @@ pub(super) async fn deliver(
             held.proof = Proof::Unknown;
         }
         let (ended, late) = once(&delivery, terms).await;
+        trail.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
             return trail.answered(rules.side_effect, ended);
         };
-        proven = proof::of(&ended, rule).after(proven);
+        proven = proof::of(&ended, rules, rule).after(proven);
         held.proof = proven;
         let again = match held.proof {
             Proof::NotSent | Proof::NotRun { again: true } => true,
@@ -76,7 +77,12 @@ fn finish(
     let structured = ended.as_ref().ok().and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
     held.cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
     let ending = trail.answered(true, ended);
-    if held.proof == Proof::Unknown { Err(Refusal::OutcomeUnknown) } else { ending }
+    match (held.proof, &ending) {
+        (Proof::Unknown, _) => Err(Refusal::OutcomeUnknown),
+        // A bare status, of which the contract says that nothing was done.
+        (Proof::NotRun { .. }, Err(Refusal::OutcomeUnknown)) => Err(Refusal::UpstreamUnavailable),
+        _ => ending,
+    }
 }
 
 /// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes.

@@ -8,6 +8,7 @@ use super::trail::Trail;
 use super::{Gate, probing};
 use crate::guards::ToolRules;
 use crate::guards::budget::shown;
+use crate::guards::evidence::Confirmed;
 use crate::guards::idempotency::{self, Keyed};
 use crate::guards::task::Belonging;
 use crate::mcp::json::{FROM_SERVER, Text};
@@ -72,6 +73,7 @@ pub(super) struct Claimed {
 /// What step 12 writes, as the steps before have found it.
 pub(super) struct Beginning<'a> {
     pub(super) keyed: &'a Keyed,
+    pub(super) confirmed: Confirmed,
     pub(super) bill: &'a Bill,
     pub(super) lease: Lease,
     pub(super) entry: Entry,
@@ -232,7 +234,8 @@ impl Effects {
 
     /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be looked at again.
     pub(super) async fn begin(&self, call: &Call, begin: Beginning<'_>) -> Result<Option<Claimed>, Refusal> {
-        let Beginning { keyed, bill, lease, entry, left } = begin;
+        let Beginning { keyed, confirmed, bill, lease, entry, left } = begin;
+        let confirms = confirmed.draft().map(|draft| draft.to_string());
         let (key, action) = (keyed.call_key(), call.judged.action);
         let (fence, session) = (self.store.token(), lease.session());
         let intent = Intent {
@@ -247,7 +250,7 @@ impl Effects {
             fence,
             limits: bill.asked.limits.clone(),
             price: bill.asked.price.clone(),
-            entry: Entry { fence: Some(fence), ..entry },
+            entry: Entry { fence: Some(fence), confirms, ..entry },
         };
         let decided = self.store.run(Command::Begin(Box::new(intent)), None).await;
         match decided.map_err(unavailable)? {

@@ -41,7 +41,7 @@ impl Late {
             let Ok(ended) = tokio::time::timeout(LATEST, self.exchange).await else { return };
             let Ok(answer) = &ended else { return };
             let Some(rule) = &self.rules.idempotency else { return };
-            let phase = match proof::of(&ended, rule) {
+            let phase = match proof::of(&ended, &self.rules, rule) {
                 Proof::Answered => {
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match keep(&*store, answer.is_error, body).await {

@@ -1,6 +1,7 @@
 //! What happened to a call, stage by stage. No guard logs, counts or times for itself.
 
 use crate::guards::evidence::Ruled;
+use crate::guards::output::Meaning;
 use crate::mcp::message::Message;
 use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
@@ -89,6 +90,10 @@ pub struct Trail {
     pub before: Option<State>,
     /// What its task has done, when that is to be summarized.
     pub evidence: Vec<ActionId>,
+    /// The call that made the draft which this one confirms.
+    pub draft: Option<ActionId>,
+    /// What its contract says that the error means which it was answered with.
+    pub meaning: Option<Meaning>,
     /// What the agent should know beside its answer.
     pub warning: Option<&'static str>,
     /// The answer of a call whose outcome could not be recorded.
@@ -115,6 +120,8 @@ impl Trail {
             used: None,
             before: None,
             evidence: Vec::new(),
+            draft: None,
+            meaning: None,
             warning: None,
             unrecorded: None,
         }

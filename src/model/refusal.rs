@@ -1,5 +1,6 @@
 //! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in the README; a test compares.
 
+use super::ids::ToolName;
 use super::task::State;
 use std::sync::Arc;
 
@@ -92,6 +93,13 @@ pub enum Refusal {
     },
     /// The key was used long ago; what came of it is no longer kept.
     IdempotencyKeyExpired,
+    /// The call confirms a draft that its task has not made (003-P4d).
+    DraftRequired {
+        /// JSON pointer to the argument that names the draft.
+        pointer: String,
+        /// The tool that makes it.
+        tool: ToolName,
+    },
     /// The tool was called as often in this task as its contract allows (003-27).
     BudgetCallsExceeded {
         /// How often that is.
@@ -183,6 +191,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "find out what it has done; give a new key only for a second call",
     ),
     (
+        "draft_required",
+        "the call confirms a draft that its task has not made",
+        "make the draft with the tool that the answer names, then confirm that one",
+    ),
+    (
         "budget_calls_exceeded",
         "the tool was called as often in this task as its contract allows",
         "go on without it, or report what is missing",
@@ -246,6 +259,7 @@ impl Refusal {
             Self::IdempotencyConflict => "idempotency_conflict",
             Self::DuplicateInFlight { .. } => "duplicate_in_flight",
             Self::IdempotencyKeyExpired => "idempotency_key_expired",
+            Self::DraftRequired { .. } => "draft_required",
             Self::BudgetCallsExceeded { .. } => "budget_calls_exceeded",
             Self::BudgetExceeded { .. } | Self::RateExceeded { .. } => "budget_exceeded",
             Self::Fenced => "fenced",
@@ -276,7 +290,8 @@ impl Refusal {
     pub fn pointer(&self) -> Option<&str> {
         if let Self::SchemaInvalid { pointer, .. }
         | Self::TenantMismatch { pointer }
-        | Self::ResourceDenied { pointer } = self
+        | Self::ResourceDenied { pointer }
+        | Self::DraftRequired { pointer, .. } = self
         {
             Some(pointer)
         } else {
@@ -316,6 +331,7 @@ impl Refusal {
             | Self::Rule { .. }
             | Self::StateOutOfOrder { .. }
             | Self::LoopDetected { .. }
+            | Self::DraftRequired { .. }
             | Self::BudgetCallsExceeded { .. }
             | Self::BudgetExceeded { .. }
             | Self::Fenced

@@ -3,7 +3,7 @@
 use super::file::{self, Contract, File};
 use super::locate::{self, Document};
 use super::{Methods, Policy, layers, shape};
-use crate::guards::allowlist::{self, Layer};
+use crate::guards::allowlist::{self, Contracts, Layer};
 use crate::guards::budget::{self, Tasks};
 use crate::guards::{Mode, Section, ToolRules, identity, repetition};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod contract;
-mod probes;
+mod names;
+mod pairs;
 
 /// Policy files at most, and how deep their directories may go.
 const MAX_FILES: usize = 256;
@@ -77,17 +78,23 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
             Err(unreadable) => stock.diagnostics.push(unreadable),
         }
     }
-    probes::judge(&mut stock);
+    let contracts = stock.contracts();
+    names::judge(&mut stock);
+    pairs::judge(&mut stock, &contracts);
     diagnostics.append(&mut stock.diagnostics);
     sort(&mut diagnostics);
     let usable = diagnostics.iter().all(|diagnostic| diagnostic.severity != Severity::Error);
     let policy = usable.then(|| {
-        let contracts: HashMap<_, _> = stock.contracts.into_iter().map(|(name, held)| (name, held.rules)).collect();
         let allowlist = allowlist::Rule::new(mode, stock.layers, contracts);
         let (tasks, repetition) = (stock.tasks, stock.repetition.unwrap_or_default());
         Policy { version: version(mode, &said), mode, identity, allowlist, repetition, tasks, methods, session_header }
     });
     Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
+}
+
+/// The policy files under `paths` that can be read, to give what is found about contracts later its place.
+pub fn documents(paths: &[PathBuf]) -> Vec<Document> {
+    files(paths, &mut Vec::new()).iter().filter_map(|path| Document::read(path).ok()).collect()
 }
 
 /// Sorts by place and says nothing twice.
@@ -120,12 +127,18 @@ struct Stock {
     repetition: Option<repetition::Rule>,
     contracts: BTreeMap<ToolName, Held>,
     layers: Vec<Layer>,
-    /// The contracts that probe, and where.
-    probes: Vec<(ToolName, Diagnostic)>,
+    /// The tools that contracts name to go with them, and where.
+    pairs: Vec<pairs::Named>,
     diagnostics: Vec<Diagnostic>,
 }
 
 impl Stock {
+    /// The contracts so far.
+    fn contracts(&self) -> Contracts {
+        let contracts = self.contracts.iter().map(|(name, held)| (name.clone(), held.rules.clone()));
+        contracts.collect::<HashMap<_, _>>().into()
+    }
+
     fn add(&mut self, document: &Document) {
         let mut problems = Problems::default();
         let mut tree = document.tree().clone();
@@ -133,7 +146,7 @@ impl Stock {
         if let Some(File { contracts, layers, budgets, repetition }) = shape::read::<File>(tree, &mut problems) {
             problems.under("contracts", |problems| {
                 for (name, contract) in contracts {
-                    problems.under(name.clone(), |problems| self.add_contract(document, &name, contract, problems));
+                    problems.under(name.clone(), |problems| self.add_contract(document, &name, &contract, problems));
                 }
             });
             problems.under(allowlist::Settings::NAME, |problems| {
@@ -148,7 +161,7 @@ impl Stock {
                 problems.under(repetition::Settings::NAME, |problems| self.add_repetition(written, problems));
             }
         }
-        let found = problems.into_found().into_iter().map(|problem| document.locate(problem));
+        let found = problems.into_found().into_iter().map(|problem| document.locate(names::tell(problem)));
         self.diagnostics.extend(found);
     }
 
@@ -166,17 +179,16 @@ impl Stock {
         }
     }
 
-    fn add_contract(&mut self, document: &Document, name: &str, contract: Contract, problems: &mut Problems) {
+    fn add_contract(&mut self, document: &Document, name: &str, contract: &Contract, problems: &mut Problems) {
         if !contract::judge_name(name, &self.servers, problems) {
             return;
         }
+        names::judge_shared(name, contract, problems);
+        self.pairs.extend(pairs::of(document, name, contract));
         let server = server_of(name, &self.servers);
         let timeout = server.and_then(|server| self.timeouts.get(server)).copied().unwrap_or_default();
         let rules = Arc::new(contract::compile(contract, &self.servers, timeout, problems));
         let place = place(document, name);
-        if rules.idempotency.as_ref().is_some_and(|rule| rule.probe().is_some()) {
-            self.probes.push((ToolName::new(name), probes::place(document, name)));
-        }
         if let Some(first) = self.contracts.get(name) {
             let at = format!("{}:{}:{}", first.place.file, first.place.line, first.place.column);
             problems.error(format!("`{name}` has a second contract"), format!("the first is at {at}; merge them"));

@@ -9,6 +9,7 @@ mod bad_input;
 mod calls;
 mod chaos;
 mod children;
+mod contracts;
 mod example_003;
 mod failures;
 mod full_disk;

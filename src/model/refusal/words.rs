@@ -39,6 +39,7 @@ impl Refusal {
             | Self::IdempotencyConflict
             | Self::DuplicateInFlight { .. }
             | Self::IdempotencyKeyExpired
+            | Self::DraftRequired { .. }
             | Self::BudgetCallsExceeded { .. }
             | Self::BudgetExceeded { .. }
             | Self::RateExceeded { .. }
@@ -117,6 +118,10 @@ impl Refusal {
             Self::IdempotencyKeyExpired => (
                 "this idempotency key was used long ago, and its result is no longer kept".into(),
                 "Find out what that call has done; only for a second execution give a new key.",
+            ),
+            Self::DraftRequired { tool, .. } => (
+                format!("expected a draft that `{tool}` has made in this task"),
+                "Make the draft first, then call again and name it.",
             ),
             Self::BudgetCallsExceeded { most } => (
                 format!("this task may call the tool {most} times, and has"),
