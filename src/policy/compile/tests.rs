@@ -6,6 +6,7 @@ use crate::model::refusal::Refusal;
 use std::fs;
 
 mod contracts;
+mod library;
 
 fn basis(policies: &Path, mode: Mode) -> Basis {
     Basis {
