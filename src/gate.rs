@@ -2,11 +2,13 @@
 
 mod bill;
 pub mod call;
+mod collisions;
 mod deliver;
 mod dispatch;
 pub mod effects;
 mod late;
 pub mod list;
+pub mod pinned;
 pub mod placing;
 mod probing;
 mod proof;

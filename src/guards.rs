@@ -8,6 +8,7 @@ pub mod evidence;
 pub mod idempotency;
 pub mod identity;
 pub mod permission;
+pub mod pins;
 pub mod repetition;
 pub mod rules;
 pub mod task;

@@ -7,5 +7,6 @@ pub mod json;
 pub mod message;
 pub mod methods;
 pub mod revision;
+pub mod skeleton;
 pub mod sse;
 pub mod tools;

@@ -4,11 +4,11 @@ use super::Gate;
 use super::deliver::{Delivery, deliver};
 use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
-use super::record;
 use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
+use super::{pinned, record};
 use crate::failpoint;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
@@ -134,11 +134,12 @@ async fn guarded(
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let effects = &gate.effects;
+    let tool = tool.filter(|tool| pinned::is_offered(policy, tool));
     let tool = trail.check(Stage::Visible, tool.ok_or(Refusal::ToolNotAllowlisted))?;
     let admitted = trail
         .check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
     let rules = admitted.rules();
-    let passed = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
+    let passed = match (judged((policy, &admitted), call, tool, trail), Ruled::observed(policy.mode)) {
         (Ok(passed), _) => passed,
         (Err(refusal), Some(observed)) => trail.overrule(refusal, observed),
         (Err(refusal), None) => return Err(refusal),
@@ -209,9 +210,15 @@ async fn observed(
 }
 
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
-fn judged(admitted: &Admitted<'_>, call: &Call, tool: &Tool, trail: &mut Trail) -> Result<Ruled, Refusal> {
+fn judged(
+    (policy, admitted): (&Policy, &Admitted<'_>),
+    call: &Call,
+    tool: &Tool,
+    trail: &mut Trail,
+) -> Result<Ruled, Refusal> {
     let (caller, arguments, rules) = (&*call.caller, &call.judged.arguments, admitted.rules());
-    trail.check(Stage::Visible, admitted.would_refuse().map_or(Ok(()), Err))?;
+    let unseen = admitted.would_refuse().or_else(|| pinned::would_refuse(policy, tool));
+    trail.check(Stage::Visible, unseen.map_or(Ok(()), Err))?;
     let checked = trail.check(Stage::Arguments, rules.arguments.check(&tool.schema, arguments))?;
     let permit = trail.check(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
     trail.check(Stage::Rules, rules.rules.apply(caller, arguments, &permit))

@@ -1,8 +1,8 @@
 //! `tools/list`: what this caller may call, judged by the same guard as the call itself. A hint; the call is judged again.
 
-use super::Gate;
 use super::placing::with_key;
 use super::toolbox::{Tool, Tools};
+use super::{Gate, pinned};
 use crate::mcp::json::{Object, Text, push_string};
 use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
@@ -85,7 +85,7 @@ impl Gate {
 
 /// Steps 1 and 2, and nothing else, decide what is listed.
 fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
-    policy.allowlist.admit(caller, &tool.name).is_ok()
+    pinned::is_offered(policy, tool) && policy.allowlist.admit(caller, &tool.name).is_ok()
 }
 
 /// The definition as its server wrote it, and the argument for the key where the contract shows one.

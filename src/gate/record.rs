@@ -1,12 +1,13 @@
 //! One ledger entry for every judged call, refused ones too.
 
-use super::Gate;
 use super::call::Call;
 use super::taken::{Ended, Taken};
 use super::toolbox::Tool;
 use super::trail::Trail;
+use super::{Gate, pinned};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
+use crate::guards::pins::Unapproved;
 use crate::guards::task::reported;
 use crate::mcp::canonical;
 use crate::mcp::json::Text;
@@ -225,7 +226,7 @@ fn entry(
             .filter(|refusal| **refusal != Refusal::Planned)
             .map(|refusal| refusal.code().to_owned()),
         stage: trail.stage.as_str().to_owned(),
-        decided_by: refusal.and_then(|refusal| decided_by(policy, call, refusal)),
+        decided_by: refusal.and_then(|refusal| decided_by((policy, call, tool), refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
         is_error: answered.map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
@@ -265,13 +266,15 @@ fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> State {
 }
 
 /// Layer and pattern, or rule; for operators only.
-fn decided_by(policy: &Policy, call: &Call, refusal: &Refusal) -> Option<String> {
+fn decided_by((policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<String> {
     if *refusal != Refusal::ToolNotAllowlisted {
         return refusal.contract_code().map(|code| format!("rule {code}"));
     }
     let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
     let step = steps.into_iter().find(|step| step.verdict.refuses());
-    Some(step.map_or_else(|| "no server offers the tool".to_owned(), |step| step.to_string()))
+    let unapproved = tool.and_then(|tool| pinned::judge(policy, tool).err());
+    let other = || unapproved.map_or("no server offers the tool", Unapproved::words).to_owned();
+    Some(step.map_or_else(other, |step| step.to_string()))
 }
 
 /// SHA-256 over the RFC 8785 form, so that key order and white space don't matter (003-70).

@@ -16,6 +16,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         identity: identity::Rule::anonymous(),
         methods: Methods::default(),
         session_header: None,
+        pins: None,
         policies: vec![policies.to_path_buf()],
         written: Value::Null,
     }
