@@ -6,8 +6,11 @@ pub mod completions;
 pub mod configured;
 pub mod doctor;
 pub mod explain;
+mod files;
 pub mod guard;
 pub mod ledger;
+mod listed;
+pub mod pins;
 pub mod schema;
 pub mod serve;
 pub mod stdio;
@@ -43,6 +46,8 @@ pub enum Verb {
     Calls(calls::Args),
     /// Read and check the record of calls.
     Ledger(LedgerArgs),
+    /// Compare, show and approve what the tool servers say of their tools.
+    Pins(pins::Args),
     /// Print the JSON Schema of the configuration or of a policy file, for editors.
     Schema(schema::Args),
     /// Look at everything a running toolgate needs, and say what is missing.
@@ -77,6 +82,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
             };
             ledger::run(&args.ledger, &data, args.config.as_deref())
         }
+        Verb::Pins(args) => pins::run(&args),
         Verb::Schema(args) => schema::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Completions(args) => completions::run(&args),

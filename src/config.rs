@@ -9,6 +9,7 @@ use crate::model::secret::Secret;
 use crate::policy::compile::{self, Basis, Compiled};
 use crate::policy::live::Reading;
 use crate::policy::locate::{self, Document};
+use crate::policy::pins::Source;
 use crate::policy::{Methods, shape};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -43,7 +44,7 @@ pub struct Config {
     /// Values of `Origin` that are taken besides those of `listen`.
     pub allowed_origins: Vec<String>,
     /// Where the approved definitions of tools are.
-    pub pins: Option<PathBuf>,
+    pub pins: Option<Source>,
     startup: BTreeMap<&'static str, [u8; 32]>,
 }
 
@@ -290,7 +291,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         servers,
         allowed_hosts,
         allowed_origins,
-        pins: basis.pins.as_ref().map(|pins| pins.file.clone()),
+        pins: basis.pins.clone(),
         startup: BTreeMap::new(),
     });
     Judged { config, basis }

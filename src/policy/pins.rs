@@ -5,6 +5,7 @@ use super::locate::{self, Document};
 use super::shape;
 use crate::guards::pins::{Pin, Rule};
 use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::pretty::pretty;
 use crate::mcp::tools::LONGEST_DEFINITION;
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::ServerName;
@@ -19,6 +20,11 @@ use std::path::{Path, PathBuf};
 pub const MAX_BYTES: u64 = 16 << 20;
 /// Bytes of one definition, written with an indentation of its own.
 const MAX_DEFINITION: usize = 8 * LONGEST_DEFINITION;
+/// What a pin file begins with.
+const HEAD: &str = "\
+# Which definitions of tools are approved: a tool that is not here, or is another by now, is not offered to agents.
+# Written by `toolgate pins approve`, after `toolgate pins diff`. Keep it under version control.
+";
 /// What stands before a digest.
 pub const SHA256: &str = "sha256:";
 
@@ -140,6 +146,24 @@ fn judge(tool: &str, written: &Written, problems: &mut Problems) -> Option<Pin> 
         return None;
     }
     Some(Pin { digest: found, definition })
+}
+
+/// The text of a pin file that says this: the same pins, the same text.
+pub fn written(pins: &Pins) -> String {
+    let mut text = HEAD.to_owned();
+    text.push_str(if pins.is_empty() { "pins: {}\n" } else { "pins:\n" });
+    let mut last = None;
+    for ((server, tool), Pin { digest, definition }) in pins {
+        if last != Some(server) {
+            text = text + "  \"" + server.as_str() + "\":\n";
+            last = Some(server);
+        }
+        text = text + "    \"" + tool + "\":\n      digest: " + SHA256 + digest + "\n      definition: |\n";
+        for line in pretty(&definition.value()).lines() {
+            text = text + "        " + line + "\n";
+        }
+    }
+    text
 }
 
 #[cfg(test)]

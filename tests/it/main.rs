@@ -21,6 +21,7 @@ mod ledger;
 mod list;
 mod order;
 mod passthrough;
+mod pins;
 mod races;
 mod reload;
 mod resume;

@@ -61,3 +61,26 @@ fn d8_what_cannot_be_read_is_an_error_with_its_place() {
     let (found, said) = found(&pinned("gone", "pay", &digest, &definition));
     assert!(!found.is_broken() && found.pins.len() == 1 && said.contains("2:3: warning: no server `gone`"), "{said}");
 }
+
+#[test]
+fn what_is_written_reads_as_the_same_pins() {
+    let mut pins = Pins::new();
+    for (server, tool, description) in [
+        ("billing", "pay", "# pays: {all}\n---\n  of it\u{202e}\u{1b} \u{e0041} \u{85}"),
+        ("billing", "null", "x".repeat(3_000).as_str()),
+        ("billing", "1.5", ""),
+        ("billing", "true", "é発😀 \u{feff}"),
+    ] {
+        let value = json!({ "name": tool, "description": description, "inputSchema": { "maximum": 1e30, "n": 0.1 } });
+        let (digest, definition) = (schema_hash(&value), Text::of(&value));
+        pins.insert((ServerName::new(server), tool.to_owned()), Pin { digest, definition });
+    }
+    let text = written(&pins);
+    let (found, said) = found(&text);
+    assert_eq!(said, "");
+    assert_eq!(written(&found.pins), text);
+    let digests = |pins: &Pins| pins.iter().map(|(name, pin)| (name.clone(), pin.digest.clone())).collect::<Vec<_>>();
+    assert_eq!(digests(&found.pins), digests(&pins));
+    assert!(text.bytes().all(|byte| byte == b'\n' || !byte.is_ascii_control()));
+    assert_eq!(super::tests::found(&written(&Pins::new())).1, "");
+}
