@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod explain;
 mod files;
 pub mod guard;
+pub mod init;
 pub mod ledger;
 mod listed;
 pub mod pins;
@@ -38,6 +39,8 @@ pub enum Verb {
     Serve(serve::Args),
     /// Wrap one stdio tool server, for an agent that launches its servers itself.
     Stdio(stdio::Args),
+    /// Write a configuration and a draft of a policy, from tool servers or an agent's configuration of them.
+    Init(init::Args),
     /// Judge the configuration and the policies; all problems at once.
     Check(check::Args),
     /// Say which step decides a call, by which layer and rule; nothing is executed.
@@ -72,6 +75,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
     match cli.verb {
         Verb::Serve(args) => serve::run(&args, cli.log),
         Verb::Stdio(args) => stdio::run(&args, cli.log),
+        Verb::Init(args) => init::run(&args),
         Verb::Check(args) => check::run(&args),
         Verb::Explain(args) => explain::run(&args),
         Verb::Calls(args) => calls::run(&args),

@@ -98,9 +98,9 @@ pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Load
     read(path, variable, true)
 }
 
-/// As [`load`], without the pin file: for whoever is about to write it.
-pub fn load_unpinned(path: &Path) -> Loaded {
-    read(path, &|name| std::env::var(name).ok(), false)
+/// As [`load_with`], without the pin file: for whoever is about to write it.
+pub fn load_unpinned(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
+    read(path, variable, false)
 }
 
 fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) -> Loaded {

@@ -40,7 +40,7 @@ pub fn load(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
 /// As [`load`], without the pin file and without warnings: for whoever is about to write it.
 pub fn unpinned(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
     let path = path(named)?;
-    let loaded = config::load_unpinned(&path);
+    let loaded = config::load_unpinned(&path, &|name| std::env::var(name).ok());
     usable(path, loaded, Severity::Error)
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
         let name = &server.settings.name;
         toolbox.settled(name).await;
         match said(server, &toolbox.current()) {
-            Ok(names) => named.extend(names),
+            Ok(said) => named.extend(said),
             Err(why) => down.push((name.clone(), why)),
         }
     }

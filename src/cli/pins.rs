@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     match &args.verb {
         Verb::Verify => ground.verify(&mut out),
         Verb::Diff { tools } => ground.diff(tools, &mut out),
-        Verb::Approve(approve) => approve.run(ground, &mut out),
+        Verb::Approve(approve) => approve.run(&ground, &mut out),
     }
 }
 

@@ -45,7 +45,6 @@ async fn lists(gate: &Gate, expected: &[&str]) {
 /// SECURITY §3D D4, 002-02: a definition that changes after it was approved hides the tool and refuses its calls, with
 /// `list_changed`, one line in the log, the metric, the ledger and doctor; the diff shows it; approving it is hot.
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one story")]
 async fn d4_a_definition_that_drifts_is_withheld_until_an_operator_approves_it() {
     let puppet = Puppet::with(vec![taking("pay", "amount_cents"), tool("look")]).await;
     let setup = setup(&puppet, &["pay", "look"]);

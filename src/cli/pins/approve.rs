@@ -29,8 +29,8 @@ pub(super) struct Approve {
 
 impl Approve {
     /// Writes the pins, all of them or none.
-    pub(super) fn run(&self, ground: Ground, out: &mut impl Write) -> anyhow::Result<u8> {
-        self.judge_servers(&ground)?;
+    pub(super) fn run(&self, ground: &Ground, out: &mut impl Write) -> anyhow::Result<u8> {
+        self.judge_servers(ground)?;
         let found = compare(&ground.pins, &ground.listed);
         let chosen = choose(&found, &self.tools)?;
         let mut pins = ground.pins.clone();

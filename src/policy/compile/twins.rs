@@ -3,10 +3,11 @@
 use super::{Severity, Stock};
 use crate::mcp::skeleton;
 use crate::model::diagnostic::Diagnostic;
+use crate::model::ids::ToolName;
 
 /// Tools of such names are both withheld, so two contracts for them are a slip of whoever wrote one.
 pub(super) fn judge(stock: &mut Stock) {
-    let names: Vec<&str> = stock.contracts.keys().map(|name| name.as_str()).collect();
+    let names: Vec<&str> = stock.contracts.keys().map(ToolName::as_str).collect();
     let twins = skeleton::twins(&names);
     for ((name, held), other) in stock.contracts.iter().zip(twins) {
         let Some(other) = other.map(|other| names[other]) else { continue };
