@@ -83,7 +83,7 @@ impl App {
         });
         let changed = either_changed(&tools, policy, &stop);
         let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
-        tools.start(&servers, &metrics, &stop);
+        tools.start(&servers, policy, &metrics, &stop);
         servers.start(&servers_running, &stop);
         let door = Arc::new(Door {
             gate,

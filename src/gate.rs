@@ -2,6 +2,7 @@
 
 mod bill;
 pub mod call;
+mod collisions;
 mod deliver;
 mod dispatch;
 mod drafts;
@@ -9,6 +10,7 @@ pub mod effects;
 pub mod fit;
 mod late;
 pub mod list;
+pub mod pinned;
 pub mod placing;
 mod probing;
 mod proof;

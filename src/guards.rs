@@ -10,6 +10,7 @@ pub mod idempotency;
 pub mod identity;
 pub mod output;
 pub mod permission;
+pub mod pins;
 pub mod repetition;
 pub mod rules;
 pub mod task;

@@ -6,6 +6,8 @@ pub mod headers;
 pub mod json;
 pub mod message;
 pub mod methods;
+pub mod pretty;
 pub mod revision;
+pub mod skeleton;
 pub mod sse;
 pub mod tools;

@@ -1,7 +1,7 @@
 //! Floor 3: what the files say, compiled into one immutable snapshot.
 
 use crate::guards::budget::Tasks;
-use crate::guards::{Mode, allowlist, identity, repetition};
+use crate::guards::{self, Mode, allowlist, identity, repetition};
 
 pub mod compile;
 pub mod file;
@@ -9,6 +9,7 @@ pub mod fit;
 pub mod layers;
 pub mod live;
 pub mod locate;
+pub mod pins;
 pub mod shape;
 
 /// Everything a call is judged by. Immutable; replaced as a whole.
@@ -22,6 +23,8 @@ pub struct Policy {
     pub identity: identity::Rule,
     /// What may this caller see? The only door to the contracts.
     pub allowlist: allowlist::Rule,
+    /// Whose definition has an operator approved?
+    pub pins: guards::pins::Rule,
     /// When does a task go in circles?
     pub repetition: repetition::Rule,
     /// What may tasks use?

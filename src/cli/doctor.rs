@@ -6,6 +6,8 @@ use super::serve::runtime;
 use crate::app::{App, bind};
 use crate::config::{Config, Loaded};
 use crate::gate::fit::{self, Unfit};
+use crate::gate::pinned::{self, Withheld};
+use crate::guards::Mode;
 use crate::policy::live::Live;
 use crate::store::journal::{Journal, Options};
 use crate::upstream::server::State;
@@ -70,8 +72,13 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
     for (server, _, why) in &app.door.gate.tools.current().quarantined {
         found.wrong(&format!("a tool of `{server}` is quarantined: {why}"));
     }
-    for Unfit { tool, words, .. } in fit::unfit(&app.door.policy.current(), &app.door.gate.tools.current()) {
+    let policy = app.door.policy.current();
+    for Unfit { tool, words, .. } in fit::unfit(&policy, &app.door.gate.tools.current()) {
         found.wrong(&format!("`{tool}` is withheld: {words}"));
+    }
+    for Withheld { tool, words, .. } in pinned::withheld(&policy, &app.door.gate.tools.current()) {
+        let what = if policy.mode == Mode::Observe { "enforce mode would withhold" } else { "withheld:" };
+        found.wrong(&format!("{what} `{tool}`: {words}; see `toolgate pins diff`"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! `toolgate.yaml` as written (DESIGN §2).
 
-use crate::guards::Mode;
 use crate::guards::identity::{CallerSettings, FrontEndSettings};
+use crate::guards::{Mode, pins};
 use crate::model::secret::Secret;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,6 +39,8 @@ pub struct Settings {
     pub methods: MethodSettings,
     /// A header in which agents name their session, where the protocol has none.
     pub session_header: Option<String>,
+    /// Which definitions of tools an operator has approved; without it, all pass.
+    pub pins: Option<pins::Settings>,
 }
 
 /// The operators' door.
@@ -115,6 +117,7 @@ impl Default for Settings {
             allowed_origins: Vec::new(),
             methods: MethodSettings::default(),
             session_header: None,
+            pins: None,
         }
     }
 }

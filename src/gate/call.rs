@@ -8,7 +8,7 @@ use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
-use super::{fit, record};
+use super::{fit, pinned, record};
 use crate::failpoint;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
@@ -135,11 +135,11 @@ async fn guarded(
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let effects = &gate.effects;
-    let offered = tool.filter(|tool| fit::is_offered(policy, tool));
+    let offered = tool.filter(|tool| fit::is_offered(policy, tool) && pinned::is_offered(policy, tool));
     let tool = trail.check(Stage::Visible, offered.ok_or(Refusal::ToolNotAllowlisted))?;
     let admitted = trail.check(Stage::Visible, admitted(policy, call, tool))?;
     let rules = admitted.rules();
-    let passed = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
+    let passed = match (judged((policy, &admitted), call, tool, trail), Ruled::observed(policy.mode)) {
         (Ok(passed), _) => passed,
         (Err(refusal), Some(observed)) => trail.overrule(refusal, observed),
         (Err(refusal), None) => return Err(refusal),
@@ -217,9 +217,15 @@ async fn observed(
 }
 
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
-fn judged(admitted: &Admitted<'_>, call: &Call, tool: &Tool, trail: &mut Trail) -> Result<Ruled, Refusal> {
+fn judged(
+    (policy, admitted): (&Policy, &Admitted<'_>),
+    call: &Call,
+    tool: &Tool,
+    trail: &mut Trail,
+) -> Result<Ruled, Refusal> {
     let (caller, arguments, rules) = (&*call.caller, &call.judged.arguments, admitted.rules());
-    trail.check(Stage::Visible, admitted.would_refuse().map_or(Ok(()), Err))?;
+    let unseen = admitted.would_refuse().or_else(|| pinned::would_refuse(policy, tool));
+    trail.check(Stage::Visible, unseen.map_or(Ok(()), Err))?;
     let checked = trail.check(Stage::Arguments, rules.arguments.check(&tool.schema, arguments))?;
     let permit = trail.check(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
     trail.check(Stage::Rules, rules.rules.apply(caller, arguments, &permit))

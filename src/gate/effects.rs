@@ -5,7 +5,7 @@ use super::bill::Bill;
 use super::call::Call;
 use super::taken::Reserved;
 use super::trail::Trail;
-use super::{Gate, probing};
+use super::{Gate, pinned, probing};
 use crate::guards::ToolRules;
 use crate::guards::budget::shown;
 use crate::guards::evidence::Confirmed;
@@ -170,7 +170,9 @@ impl Effects {
         action: ActionId,
     ) -> Result<(), Refusal> {
         let probe = rules.idempotency.as_ref().and_then(idempotency::Rule::probe).ok_or(Refusal::OutcomeUnknown)?;
-        let tool = gate.tools.current().find(&probe.tool).cloned().ok_or(Refusal::OutcomeUnknown)?;
+        let tool = gate.tools.current().find(&probe.tool).cloned();
+        let tool = tool.filter(|tool| pinned::is_offered(&gate.policy.current(), tool));
+        let tool = tool.ok_or(Refusal::OutcomeUnknown)?;
         probing::settle(self, call, (probe, &tool), (keyed, action)).await
     }
 

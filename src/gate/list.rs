@@ -2,7 +2,7 @@
 
 use super::placing::with_key;
 use super::toolbox::{Tool, Tools};
-use super::{Gate, fit};
+use super::{Gate, fit, pinned};
 use crate::mcp::json::{Object, Text, push_string};
 use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
@@ -85,7 +85,8 @@ impl Gate {
 
 /// Steps 1 and 2, and nothing else, decide what is listed.
 fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
-    fit::is_offered(policy, tool) && policy.allowlist.admit(caller, &tool.name).is_ok()
+    let is_offered = fit::is_offered(policy, tool) && pinned::is_offered(policy, tool);
+    is_offered && policy.allowlist.admit(caller, &tool.name).is_ok()
 }
 
 /// The definition as its server wrote it, and the argument for the key where the contract shows one.

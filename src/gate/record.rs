@@ -4,9 +4,10 @@ use super::call::Call;
 use super::taken::{Ended, Taken};
 use super::toolbox::Tool;
 use super::trail::Trail;
-use super::{Gate, fit};
+use super::{Gate, fit, pinned};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
+use crate::guards::pins::Unapproved;
 use crate::guards::task::reported;
 use crate::mcp::canonical;
 use crate::mcp::json::Text;
@@ -277,7 +278,9 @@ fn decided_by((policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<Str
     let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
     let step = steps.into_iter().find(|step| step.verdict.refuses());
     let unfit = tool.and_then(|tool| fit::words(policy, tool));
-    let other = || unfit.unwrap_or_else(|| "no server offers the tool".to_owned());
+    let unapproved = tool.and_then(|tool| pinned::judge(policy, tool).err());
+    let unapproved = || unapproved.map_or("no server offers the tool", Unapproved::words).to_owned();
+    let other = || unfit.unwrap_or_else(unapproved);
     Some(step.map_or_else(other, |step| step.to_string()))
 }
 

@@ -1,8 +1,12 @@
 //! The tools of all servers as one immutable set: each definition's schema is judged and compiled once, and a tool that
 //! cannot be validated is quarantined, never offered (SECURITY §4).
 
+use super::collisions;
+use super::pinned::{self, Told};
 use crate::mcp::tools::Definition;
 use crate::model::ids::{ServerName, ToolName};
+use crate::policy::Policy;
+use crate::policy::live::Live;
 use crate::schema::validate::{Schema, schema_hash};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
@@ -54,6 +58,17 @@ impl Tools {
     pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
         self.by_name.get(name)
     }
+
+    /// All that [`Tools::find`] finds, in no order.
+    pub(super) fn known(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.by_name.values()
+    }
+
+    /// Takes tools away.
+    pub(super) fn without(&mut self, names: &HashSet<ToolName>) {
+        self.all.retain(|tool| !names.contains(&tool.name));
+        self.by_name.retain(|name, _| !names.contains(name));
+    }
 }
 
 /// The current tools, and word of their changes.
@@ -97,41 +112,64 @@ impl Toolbox {
         self.changed.subscribe()
     }
 
-    /// Follows the servers until `stop`.
-    pub async fn follow(self: Arc<Self>, servers: Arc<Servers>, metrics: Arc<Metrics>, stop: CancellationToken) {
-        let mut changes = servers.changed();
+    /// Follows the servers until `stop`; what `policy` withholds of their tools is counted and told.
+    async fn follow(self: Arc<Self>, servers: Arc<Servers>, policy: Arc<Live>, seen: Seen) {
+        let (mut changes, mut policies) = (servers.changed(), policy.changes());
+        let Seen { metrics, mut told, stop } = seen;
         loop {
             changes.borrow_and_update();
             let (old, from) = (self.current.load_full(), servers.clone());
             let gathered = tokio::task::spawn_blocking(move || gather(&from, &old)).await;
             if let Ok(tools) = gathered {
-                count(&tools, &servers, &metrics);
+                count(&tools, &servers, (&policy.current(), &mut told), &metrics);
                 self.current.store(Arc::new(tools));
                 self.gathered.send_modify(|version| *version += 1);
                 // A server that says so has changed tools, even if none of their definitions differs.
                 self.changed.send_modify(|version| *version += 1);
             }
-            tokio::select! {
-                still = changes.changed() => if still.is_err() { return },
-                () = stop.cancelled() => return,
+            loop {
+                tokio::select! {
+                    still = changes.changed() => if still.is_err() { return } else { break },
+                    still = policies.changed() => if still.is_err() { return },
+                    () = stop.cancelled() => return,
+                }
+                count(&self.current.load(), &servers, (&policy.current(), &mut told), &metrics);
             }
         }
     }
 
-    /// Starts [`Toolbox::follow`].
-    pub fn start(self: &Arc<Self>, servers: &Arc<Servers>, metrics: &Arc<Metrics>, stop: &CancellationToken) {
-        tasks::spawn("toolbox", self.clone().follow(servers.clone(), metrics.clone(), stop.clone()));
+    /// Starts to follow the servers, until `stop`; what `policy` withholds of their tools is counted and told.
+    pub fn start(
+        self: &Arc<Self>,
+        servers: &Arc<Servers>,
+        policy: &Arc<Live>,
+        metrics: &Arc<Metrics>,
+        stop: &CancellationToken,
+    ) {
+        let seen = Seen { metrics: metrics.clone(), told: Told::default(), stop: stop.clone() };
+        tasks::spawn("toolbox", self.clone().follow(servers.clone(), policy.clone(), seen));
     }
 }
 
-fn count(tools: &Tools, servers: &Servers, metrics: &Metrics) {
+/// Where what is seen of the tools is told, and until when.
+struct Seen {
+    metrics: Arc<Metrics>,
+    told: Told,
+    stop: CancellationToken,
+}
+
+fn count(tools: &Tools, servers: &Servers, (policy, told): (&Policy, &mut Told), metrics: &Metrics) {
+    let withheld = pinned::withheld(policy, tools);
+    told.tell(&withheld, policy.mode);
+    let hidden = tools.quarantined.iter().map(|(server, reason, _)| (server, *reason));
+    let hidden: Vec<_> = hidden.chain(withheld.iter().map(|one| (&one.server, one.label))).collect();
     for server in servers.all() {
         let name = &server.settings.name;
         let mut reasons: Vec<(&'static str, usize)> = Vec::new();
-        for (_, reason, _) in tools.quarantined.iter().filter(|(owner, ..)| owner == name) {
+        for (_, reason) in hidden.iter().filter(|(owner, _)| *owner == name) {
             match reasons.iter_mut().find(|(known, _)| known == reason) {
                 Some((_, number)) => *number += 1,
-                None => reasons.push((reason, 1)),
+                None => reasons.push((*reason, 1)),
             }
         }
         metrics.quarantined(name, &reasons);
@@ -177,6 +215,7 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
             }
         }
     }
+    collisions::part(&mut tools);
     tools
 }
 

@@ -2,13 +2,13 @@
 
 use super::file::{self, Contract, File};
 use super::locate::{self, Document};
-use super::{Methods, Policy, layers, shape};
+use super::{Methods, Policy, layers, pins, shape};
 use crate::guards::allowlist::{self, Contracts, Layer};
 use crate::guards::budget::{self, Tasks};
-use crate::guards::{Mode, Section, ToolRules, identity, repetition};
+use crate::guards::{self, Mode, Section, ToolRules, identity, repetition};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use std::time::Duration;
 mod contract;
 mod names;
 mod pairs;
+mod twins;
 
 /// Policy files at most, and how deep their directories may go.
 const MAX_FILES: usize = 256;
@@ -40,6 +41,8 @@ pub struct Basis {
     pub methods: Methods,
     /// The header in which agents name their session.
     pub session_header: Option<String>,
+    /// Where the approved definitions of tools are; none: all pass.
+    pub pins: Option<pins::Source>,
     /// Policy files, and directories of them.
     pub policies: Vec<PathBuf>,
     /// What the configuration says, before variables are replaced: it counts for the version.
@@ -59,11 +62,12 @@ pub struct Compiled {
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis { mode, servers, timeouts, agents, identity, methods, session_header, policies, written } = basis;
+    let Basis { mode, servers, timeouts, agents, identity, methods, session_header, pins, policies, written } = basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut stock = Stock { servers, timeouts, agents, groups, ..Stock::default() };
     let mut bytes = Sha256::new();
     let mut said = vec![canonical(&written)];
+    let pins = pins.map(|source| stock.pins(&source, &mut bytes, &mut said)).unwrap_or_default();
     for path in files(&policies, &mut stock.diagnostics) {
         let open = locate::too_open(&path);
         // A right that is taken away or given changes what the file is worth, though not a byte of it.
@@ -81,13 +85,15 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     let contracts = stock.contracts();
     names::judge(&mut stock);
     pairs::judge(&mut stock, &contracts);
+    twins::judge(&mut stock);
     diagnostics.append(&mut stock.diagnostics);
     sort(&mut diagnostics);
     let usable = diagnostics.iter().all(|diagnostic| diagnostic.severity != Severity::Error);
     let policy = usable.then(|| {
         let allowlist = allowlist::Rule::new(mode, stock.layers, contracts);
         let (tasks, repetition) = (stock.tasks, stock.repetition.unwrap_or_default());
-        Policy { version: version(mode, &said), mode, identity, allowlist, repetition, tasks, methods, session_header }
+        let version = version(mode, &said);
+        Policy { version, mode, identity, allowlist, pins, repetition, tasks, methods, session_header }
     });
     Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
 }
@@ -137,6 +143,17 @@ impl Stock {
     fn contracts(&self) -> Contracts {
         let contracts = self.contracts.iter().map(|(name, held)| (name.clone(), held.rules.clone()));
         contracts.collect::<HashMap<_, _>>().into()
+    }
+
+    /// Reads the pin file. Its digests are part of what the policy says.
+    fn pins(&mut self, source: &pins::Source, bytes: &mut Sha256, said: &mut Vec<Vec<u8>>) -> guards::pins::Rule {
+        let mut found = pins::read(&source.file, &self.servers);
+        bytes.update([1, u8::from(found.is_broken())]);
+        bytes.update(Sha256::digest(&found.text));
+        self.diagnostics.append(&mut found.diagnostics);
+        let digests = found.pins.iter().map(|((server, tool), pin)| json!([server, tool, pin.digest]));
+        said.push(canonical(&json!([source.require, digests.collect::<Vec<_>>()])));
+        found.into_rule(source.require)
     }
 
     fn add(&mut self, document: &Document) {

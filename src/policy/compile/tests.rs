@@ -19,6 +19,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         identity: identity::Rule::anonymous(),
         methods: Methods::default(),
         session_header: None,
+        pins: None,
         policies: vec![policies.to_path_buf()],
         written: Value::Null,
     }
@@ -234,4 +235,26 @@ fn a_key_outlives_the_attempts_of_its_call() {
     assert!(shown.contains("error: is shorter than what a call can take: 1 times 600 s"), "{shown}");
     let shorter = text.replace("} } }", "}, budget: { timeout_ms: 3000 } } }");
     assert_eq!(compile_files(&[("a.yaml", &shorter)], Mode::Enforce).1, "");
+}
+
+/// 003-44: a tool has one name; contracts whose names differ in case, or look alike, are an error on both.
+#[test]
+fn two_contracts_that_can_be_taken_for_each_other_are_an_error() {
+    let contract = "{ purpose: p, actions: [read], secrets: [] }";
+    let one = format!("contracts:\n  fs__Delete: {contract}\n  fs__list: {contract}\n");
+    let other = format!("contracts:\n  fs__delete: {contract}\n  billing__1ist: {contract}\n  fs__l1st: {contract}\n");
+    let (compiled, shown) = compile_files(&[("a.yaml", &one), ("b.yaml", &other)], Mode::Enforce);
+    assert!(compiled.policy.is_none());
+    let expected = [
+        "a.yaml:2:3: error: `fs__Delete` has a contract, and so has `fs__delete`, which differs from it in case only",
+        "b.yaml:2:3: error: `fs__delete` has a contract, and so has `fs__Delete`",
+    ];
+    assert!(expected.iter().all(|line| shown.contains(line)) && compiled.diagnostics.len() == 2, "{shown}");
+    let (compiled, shown) =
+        compile_files(&[("a.yaml", &one), ("b.yaml", &format!("contracts:\n  fs__1ist: {contract}\n"))], Mode::Enforce);
+    assert!(
+        compiled.policy.is_none()
+            && shown.contains("`fs__1ist` has a contract, and so has `fs__list`, which can be taken for it"),
+        "{shown}"
+    );
 }

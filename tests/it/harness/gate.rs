@@ -128,6 +128,13 @@ impl Setup {
         self
     }
 
+    /// Other words in what [`Setup::more`] added.
+    pub fn instead(mut self, before: &str, after: &str) -> Self {
+        assert!(self.more.contains(before));
+        self.more = self.more.replace(before, after);
+        self
+    }
+
     /// The agents' address.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = address;
