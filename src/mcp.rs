@@ -6,6 +6,8 @@ pub mod headers;
 pub mod json;
 pub mod message;
 pub mod methods;
+pub mod readable;
 pub mod revision;
+pub mod scrub;
 pub mod sse;
 pub mod tools;

@@ -19,6 +19,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         identity: identity::Rule::anonymous(),
         methods: Methods::default(),
         session_header: None,
+        secrets: crate::guards::secrets::Bindings::default(),
         policies: vec![policies.to_path_buf()],
         written: Value::Null,
     }
