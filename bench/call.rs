@@ -137,6 +137,7 @@ impl Stand {
             metrics: Arc::new(Metrics::new()),
             clock: Clock,
             listings: Listings::default(),
+            vault: toolgate::gate::vault::Vault::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         let links = Arc::new(Links::shared(servers));
@@ -203,7 +204,7 @@ fn tool(servers: &Servers) -> Arc<Tool> {
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let server = servers.all()[0].clone();
     let (name, hash) = (ToolName::of(&server.settings.name, &definition.name), hash(definition.text.as_bytes()));
-    Arc::new(Tool { name, definition: Arc::new(definition), schema, hash, server })
+    Arc::new(Tool { name, definition: Arc::new(definition), schema, output: std::sync::OnceLock::new(), hash, server })
 }
 
 fn arguments() -> Value {

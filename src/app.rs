@@ -7,7 +7,7 @@ use crate::config::{Config, Transport as Configured};
 use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
 use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
-use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox};
+use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox, vault::Vault};
 use crate::model::clock::Clock;
 use crate::model::secret::Secret;
 use crate::policy::live::Live;
@@ -79,6 +79,7 @@ impl App {
             metrics: metrics.clone(),
             clock: Clock::default(),
             listings: Listings::default(),
+            vault: Vault::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         let changed = either_changed(&tools, policy, &stop);

@@ -2,6 +2,7 @@
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
 
+use crate::guards::secrets::Bindings;
 use crate::guards::{Mode, Section, identity};
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{AgentId, ServerName};
@@ -18,6 +19,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 mod doors;
+mod secrets;
 mod servers;
 mod settings;
 mod variables;
@@ -169,6 +171,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         methods: Methods::default(),
         session_header: None,
         pins: None,
+        secrets: Bindings::default(),
         policies: Vec::new(),
         written: Value::Null,
     };
@@ -249,6 +252,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         servers,
         callers,
         front_ends,
+        secrets,
         policies,
         allowed_hosts,
         allowed_origins,
@@ -263,6 +267,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     let admin = problems.under("admin", |problems| doors::operators(admin, &tokens, problems));
     let identity = identity::Settings { callers, front_ends }.compile(problems);
     let servers = problems.under("servers", |problems| servers::compile(servers, directory, problems));
+    let secrets = problems.under("secrets", |problems| secrets::compile(secrets, &declared, directory, problems));
     let data = problems.under("data", |problems| doors::data(&data, directory, problems));
     problems.under("allowed_hosts", |problems| doors::judge_hosts(&allowed_hosts, problems));
     problems.under("allowed_origins", |problems| doors::judge_origins(&allowed_origins, problems));
@@ -281,6 +286,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         methods,
         session_header,
         pins,
+        secrets,
         policies,
         written: Value::Null,
     };

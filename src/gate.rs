@@ -15,10 +15,12 @@ pub mod placing;
 mod probing;
 mod proof;
 pub mod record;
+mod sealing;
 mod states;
 mod taken;
 pub mod toolbox;
 pub mod trail;
+pub mod vault;
 
 use crate::model::clock::Clock;
 use crate::model::refusal::Refusal;
@@ -52,6 +54,8 @@ pub struct Gate {
     pub clock: Clock,
     /// Listings already made.
     pub listings: list::Listings,
+    /// Secrets, fetched.
+    pub vault: vault::Vault,
     /// Room for calls.
     pub slots: Arc<Semaphore>,
 }

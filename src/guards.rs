@@ -12,7 +12,9 @@ pub mod output;
 pub mod permission;
 pub mod pins;
 pub mod repetition;
+pub mod results;
 pub mod rules;
+pub mod secrets;
 pub mod task;
 pub mod variants;
 
@@ -77,6 +79,10 @@ pub struct ToolRules {
     pub output: output::Rule,
     /// Step 9.
     pub budget: budget::Rule,
+    /// Step 13.
+    pub secrets: secrets::Rule,
+    /// Step 16.
+    pub results: results::Rule,
     /// Arguments, by name, that the ledger keeps as sent.
     pub audit: Vec<String>,
 }

@@ -11,6 +11,7 @@ mod random;
 pub mod refusal;
 pub mod reply;
 pub mod scope;
+pub mod scrub;
 pub mod secret;
 pub mod task;
 pub mod times;

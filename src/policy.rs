@@ -1,6 +1,7 @@
 //! Floor 3: what the files say, compiled into one immutable snapshot.
 
 use crate::guards::budget::Tasks;
+use crate::guards::secrets::Bindings;
 use crate::guards::{self, Mode, allowlist, identity, repetition};
 
 pub mod compile;
@@ -33,6 +34,8 @@ pub struct Policy {
     pub methods: Methods,
     /// The header, in lower case, in which agents name their session.
     pub session_header: Option<String>,
+    /// Where secrets come from and where they may go.
+    pub secrets: Bindings,
 }
 
 /// Which methods pass (DESIGN §3): known ones do unless denied, unknown ones only if allowed, or when nothing is

@@ -64,6 +64,9 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
             State::Up(up) => {
                 let tools = up.catalog.tools.len();
                 found.fine(&format!("tool server `{name}` answers: {}, {tools} tools", up.verdict.words()));
+                for tool in up.catalog.tools.iter().filter(|tool| !tool.changes.is_none()) {
+                    found.note(&format!("tool `{}` of `{name}`: {}", tool.name, tool.changes));
+                }
             }
             State::Starting => found.wrong(&format!("tool server `{name}` did not answer in its start_timeout")),
             State::Down(why) => found.wrong(&format!("tool server `{name}` does not answer: {why}")),
@@ -91,6 +94,10 @@ struct Found {
 impl Found {
     fn fine(&mut self, what: &str) {
         let _ = writeln!(self.report, "ok       {what}");
+    }
+
+    fn note(&mut self, what: &str) {
+        let _ = writeln!(self.report, "note     {what}");
     }
 
     fn wrong(&mut self, what: &str) {

@@ -1,9 +1,10 @@
 //! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen.
 
 use super::Gate;
-use super::deliver::{Delivery, deliver};
+use super::deliver::Delivery;
 use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
+use super::sealing::send;
 use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
@@ -14,6 +15,7 @@ use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given};
 use crate::guards::output::Meaning;
+use crate::guards::secrets::Sealed;
 use crate::guards::{Mode, ToolRules};
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::json::Text;
@@ -147,7 +149,7 @@ async fn guarded(
     failpoint::reached("after-policy");
     // Step 6 stands here when it exists: rewrite. Nothing below is done where nothing is enforced.
     if policy.mode == Mode::Observe {
-        return observed(gate, (call, tool, rules), passed, (trail, taken)).await;
+        return observed(gate, policy, (call, tool, rules, passed), (trail, taken)).await;
     }
     let bill = effects.bill(policy, call, rules, trail).await?;
     effects.advance(call, &bill, rules, trail).await?;
@@ -164,7 +166,7 @@ async fn guarded(
         taken.reserved = trail.check(Stage::Budget, reserved)?;
         taken.slot = Some(gate.slot()?);
         let cleared = Cleared::Read(allowed.watched);
-        return deliver(effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await;
+        return send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await;
     };
     let asked = call.asked(tool);
     let keyed = trail.check(Stage::Idempotency, idempotency.key(&asked, &allowed.watched))?;
@@ -192,9 +194,9 @@ async fn guarded(
             None => trail.back(Stage::Idempotency),
         }
     };
-    // Step 13 stands here when it exists: secrets.
     let cleared = taken.hold(claimed, idempotency, &keyed);
-    deliver(effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await
+    // Steps 13 to 16: secrets, dispatch, outcome, result.
+    send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }
 
 /// Step 2, with the contract that counts for these arguments.
@@ -206,14 +208,15 @@ fn admitted<'p>(policy: &'p Policy, call: &Call, tool: &Tool) -> Result<Admitted
 /// Sends what observe mode lets pass, unless it is only planned.
 async fn observed(
     gate: &Gate,
-    (call, tool, rules): (&Arc<Call>, &Arc<Tool>, &Arc<ToolRules>),
-    passed: Ruled,
+    policy: &Policy,
+    (call, tool, rules, passed): (&Arc<Call>, &Arc<Tool>, &Arc<ToolRules>, Ruled),
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     trail.check(Stage::Repetition, if is_planned(call)? { Err(Refusal::Planned) } else { Ok(()) })?;
     taken.slot = Some(gate.slot()?);
     let cleared = Cleared::Observed(passed);
-    deliver(&gate.effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await
+    let unsealed = Sealed::observed(policy.mode);
+    send((gate, policy, unsealed), Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }
 
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.

@@ -89,12 +89,18 @@ fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
     is_offered && policy.allowlist.admit(caller, &tool.name).is_ok()
 }
 
-/// The definition as its server wrote it, and the argument for the key where the contract shows one.
+/// The definition as its server wrote it, as far as it can be read, with the argument for the key where the contract shows
+/// one, and without an output schema that the contract's rules for results may break (PROTOCOL §5.1).
 fn definition(policy: &Policy, caller: &Caller, tool: &Tool) -> Text {
     let admitted = policy.allowlist.admit(caller, &tool.name).ok();
-    let key = admitted.and_then(|admitted| admitted.rules().idempotency.as_ref()?.shown(&tool.schema));
-    let written = &tool.definition.text;
-    key.map_or_else(|| written.clone(), |key| with_key(written, key))
+    let key = admitted.as_ref().and_then(|admitted| admitted.rules().idempotency.as_ref()?.shown(&tool.schema));
+    let reshaped = admitted.is_some_and(|admitted| admitted.rules().results.may_reshape());
+    let mut shown = tool.definition.shown.clone();
+    if let Some(mut members) = shown.object().filter(|members| reshaped && members.get("outputSchema").is_some()) {
+        members.remove("outputSchema");
+        shown = members.text();
+    }
+    key.map_or_else(|| shown.clone(), |key| with_key(&shown, key))
 }
 
 fn page(policy: &Policy, tools: &Tools, caller: &Caller, (scope, era, offset): (&Scope, Era, usize)) -> Option<Text> {

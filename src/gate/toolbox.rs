@@ -3,18 +3,20 @@
 
 use super::collisions;
 use super::pinned::{self, Told};
+use crate::guards::ToolRules;
+use crate::mcp::message::Message;
 use crate::mcp::tools::Definition;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::Policy;
 use crate::policy::live::Live;
-use crate::schema::validate::{Schema, schema_hash};
+use crate::schema::{Quarantine, Schema, schema_hash};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::server::{Server, State};
 use crate::upstream::servers::Servers;
 use arc_swap::ArcSwap;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -26,10 +28,23 @@ pub struct Tool {
     pub definition: Arc<Definition>,
     /// Its input schema, compiled.
     pub schema: Schema,
+    /// Its output schema, compiled for the first call that is checked by it.
+    pub output: OnceLock<Option<Result<Schema, Quarantine>>>,
     /// SHA-256 of its definition.
     pub hash: String,
     /// Where it lives.
     pub server: Arc<Server>,
+}
+
+impl Tool {
+    /// Its answer as the agent may read it (step 16).
+    pub fn shaped(&self, rules: &ToolRules, answer: Message) -> Message {
+        if !rules.results.acts() {
+            return answer;
+        }
+        let compiled = || self.definition.text.get("outputSchema").map(|schema| Schema::compile(&schema.value()));
+        rules.results.shape(answer, self.output.get_or_init(compiled).as_ref())
+    }
 }
 
 /// All tools at one time.
@@ -231,6 +246,9 @@ fn compile(
     let schema =
         Schema::compile(&definition.input_schema.value()).map_err(|reason| (reason.label(), reason.to_string()))?;
     let hash = schema_hash(&definition.text.value());
+    if !definition.changes.is_none() {
+        tracing::warn!(tool = %name, changes = %definition.changes, "a tool's definition is not shown as it was written");
+    }
     let (name, definition, server) = (name.clone(), definition.clone(), server.clone());
-    Ok(Arc::new(Tool { name, definition, schema, hash, server }))
+    Ok(Arc::new(Tool { name, definition, schema, output: OnceLock::new(), hash, server }))
 }

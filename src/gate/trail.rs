@@ -34,6 +34,8 @@ pub enum Stage {
     Fence,
     /// Step 12: the intent, durable.
     Intent,
+    /// Step 13: the values of secret references.
+    Secrets,
     /// Step 14: sent upstream, and waited for.
     Dispatch,
     /// Step 15: the outcome, durable.
@@ -53,6 +55,7 @@ impl Stage {
             Self::Budget => "budget",
             Self::Fence => "fence",
             Self::Intent => "intent",
+            Self::Secrets => "secrets",
             Self::Dispatch => "dispatch",
             Self::Outcome => "outcome",
         }
@@ -165,6 +168,12 @@ impl Trail {
     pub fn overrule(&mut self, refusal: Refusal, evidence: Ruled) -> Ruled {
         self.would_refuse = Some((refusal, self.stage));
         evidence
+    }
+
+    /// Observe mode: notes what enforce mode would have refused with at this stage, unless an earlier one did.
+    pub fn note_refusal(&mut self, refusal: Refusal) {
+        let stage = self.stage;
+        self.would_refuse.get_or_insert((refusal, stage));
     }
 
     /// Notes the end of the upstream stage; a fault becomes the refusal that the agent reads.

@@ -123,6 +123,8 @@ pub enum Refusal {
     Fenced,
     /// Other calls with side effects of the session have to end first.
     SessionBusy,
+    /// A secret reference stands where none may, or its secret cannot be had (002-31).
+    SecretDenied,
     /// The tool server could not be reached; nothing was sent.
     UpstreamUnavailable,
     /// The call was sent and no answer came.
@@ -213,6 +215,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ("fenced", "another holder of the session has gone on since", "stop: another one works on this session"),
     ("session_busy", "other calls of the session have to end first", "send the same call again after the given time"),
     (
+        "secret_denied",
+        "a secret reference stands where none may, is not well-formed, or its secret cannot be had",
+        "put the whole reference where the tool takes it, or ask an operator, naming the action id",
+    ),
+    (
         "executed_but_not_recorded",
         "the tool has run, and its answer could not be recorded",
         "don't repeat it; use the result that is attached, and tell an operator, naming the action id",
@@ -264,6 +271,7 @@ impl Refusal {
             Self::BudgetExceeded { .. } | Self::RateExceeded { .. } => "budget_exceeded",
             Self::Fenced => "fenced",
             Self::SessionBusy => "session_busy",
+            Self::SecretDenied => "secret_denied",
             Self::ExecutedButNotRecorded => "executed_but_not_recorded",
             Self::UpstreamUnavailable => "upstream_unavailable",
             Self::OutcomeUnknown => "outcome_unknown",
@@ -335,6 +343,7 @@ impl Refusal {
             | Self::BudgetCallsExceeded { .. }
             | Self::BudgetExceeded { .. }
             | Self::Fenced
+            | Self::SecretDenied
             | Self::InternalError
             | Self::ExecutedButNotRecorded
             | Self::OutcomeUnknown => Retry::Never,

@@ -5,6 +5,7 @@ use super::locate::{self, Document};
 use super::{Methods, Policy, layers, pins, shape};
 use crate::guards::allowlist::{self, Contracts, Layer};
 use crate::guards::budget::{self, Tasks};
+use crate::guards::secrets::{self, Bindings};
 use crate::guards::{self, Mode, Section, ToolRules, identity, repetition};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
@@ -43,6 +44,8 @@ pub struct Basis {
     pub session_header: Option<String>,
     /// Where the approved definitions of tools are; none: all pass.
     pub pins: Option<pins::Source>,
+    /// Where secrets come from and where they may go.
+    pub secrets: Bindings,
     /// Policy files, and directories of them.
     pub policies: Vec<PathBuf>,
     /// What the configuration says, before variables are replaced: it counts for the version.
@@ -62,9 +65,10 @@ pub struct Compiled {
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis { mode, servers, timeouts, agents, identity, methods, session_header, pins, policies, written } = basis;
+    let Basis { mode, servers, timeouts, agents, identity, methods, session_header, pins, secrets, policies, written } =
+        basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
-    let mut stock = Stock { servers, timeouts, agents, groups, ..Stock::default() };
+    let mut stock = Stock { servers, timeouts, agents, groups, secrets, ..Stock::default() };
     let mut bytes = Sha256::new();
     let mut said = vec![canonical(&written)];
     let pins = pins.map(|source| stock.pins(&source, &mut bytes, &mut said)).unwrap_or_default();
@@ -91,9 +95,9 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     let usable = diagnostics.iter().all(|diagnostic| diagnostic.severity != Severity::Error);
     let policy = usable.then(|| {
         let allowlist = allowlist::Rule::new(mode, stock.layers, contracts);
-        let (tasks, repetition) = (stock.tasks, stock.repetition.unwrap_or_default());
+        let (tasks, repetition, secrets) = (stock.tasks, stock.repetition.unwrap_or_default(), stock.secrets);
         let version = version(mode, &said);
-        Policy { version, mode, identity, allowlist, pins, repetition, tasks, methods, session_header }
+        Policy { version, mode, identity, allowlist, pins, repetition, tasks, methods, session_header, secrets }
     });
     Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
 }
@@ -129,6 +133,7 @@ struct Stock {
     timeouts: BTreeMap<ServerName, Duration>,
     agents: Vec<AgentId>,
     groups: Vec<String>,
+    secrets: Bindings,
     tasks: Tasks,
     repetition: Option<repetition::Rule>,
     contracts: BTreeMap<ToolName, Held>,
@@ -205,6 +210,11 @@ impl Stock {
         let server = server_of(name, &self.servers);
         let timeout = server.and_then(|server| self.timeouts.get(server)).copied().unwrap_or_default();
         let rules = Arc::new(contract::compile(contract, &self.servers, timeout, problems));
+        if let (Some(server), Some((_, tool))) = (server, name.split_once(SEPARATOR)) {
+            problems.under(secrets::Settings::NAME, |problems| {
+                rules.secrets.judge((server, tool), &self.secrets, problems);
+            });
+        }
         let place = place(document, name);
         if let Some(first) = self.contracts.get(name) {
             let at = format!("{}:{}:{}", first.place.file, first.place.line, first.place.column);

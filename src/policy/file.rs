@@ -1,6 +1,7 @@
 //! A policy file as written (DESIGN §2). Unknown keys are refused; known ones that nothing enforces yet are, too.
 
-use crate::guards::{allowlist, arguments, budget, confirms, idempotency, output, permission, repetition, rules};
+use crate::guards::{allowlist, arguments, budget, confirms, idempotency, output, permission};
+use crate::guards::{repetition, results, rules, secrets};
 use crate::model::diagnostic::Problems;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -62,8 +63,10 @@ pub struct Contract {
     pub irreversible: bool,
     /// Several parts of the contract, of which an argument chooses one. The rest of the contract holds for all of them.
     pub variants: Option<Variants>,
-    /// which arguments may hold secret references; `[]` for none
-    pub secrets: Vec<String>,
+    /// which arguments may hold secret references, by JSON pointer; `[]` for none
+    pub secrets: secrets::Settings,
+    /// What becomes of results; without it they arrive as they were sent.
+    pub results: Option<results::Settings>,
     /// Arguments that the ledger keeps as sent.
     #[serde(default)]
     pub audit: Vec<String>,
@@ -150,7 +153,6 @@ const LATER: &[&[&str]] = &[
     &["contracts", "*", "approval"],
     &["contracts", "*", "rewrite"],
     &["contracts", "*", "repetition"],
-    &["contracts", "*", "results"],
     &["layers", "profile"],
     &["layers", "group"],
     &["layers", "principal"],

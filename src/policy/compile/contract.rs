@@ -1,7 +1,8 @@
 //! One contract as written → as run.
 
 use super::server_of;
-use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, output, permission, rules};
+use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, output, permission};
+use crate::guards::{results, rules, secrets};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName, ToolName};
 use crate::model::pointer::{is_pointer, steps};
@@ -78,13 +79,16 @@ fn section_by_section(
         side_effect,
         irreversible: _, // judged with `side_effect`
         variants,
-        secrets: _, // none yet
+        secrets,
+        results,
         audit,
         audit_fields: _, // all are kept
         owner_only,
     } = contract;
     let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
     let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
+    let secrets = problems.under(secrets::Settings::NAME, |problems| secrets.compile(problems));
+    let results = problems.under(results::Settings::NAME, |problems| results.map(|written| written.compile(problems)));
     let rules = problems.under(rules::Settings::NAME, |problems| rules.compile(problems));
     let output = problems.under(output::Settings::NAME, |problems| output.compile(problems));
     let confirms = confirms.map(|one| problems.under(confirms::Settings::NAME, |problems| one.compile(problems)));
@@ -103,7 +107,7 @@ fn section_by_section(
         needs,
         variants: None,
         owner_only,
-        arguments: arguments.beside(&judged, &audit),
+        arguments: arguments.beside(&judged, &audit.iter().cloned().chain(secrets.names()).collect::<Vec<_>>()),
         permission,
         rules,
         // What changes something is told apart whether its contract says how or not (004-53).
@@ -111,6 +115,8 @@ fn section_by_section(
         confirms,
         output,
         budget,
+        secrets,
+        results: results.unwrap_or_default(),
         audit,
     }
 }
@@ -121,7 +127,6 @@ fn judge_words(contract: &Contract, problems: &mut Problems) {
         problems.under("purpose", |problems| problems.error("is blank", "say what the tool is for"));
     }
     problems.under("actions", |problems| judge_actions(&contract.actions, problems));
-    judge_secrets(&contract.secrets, problems);
     audit::judge(&contract.audit, contract.audit_fields.as_deref(), problems);
 }
 
@@ -160,13 +165,6 @@ fn needs(permission: &permission::Rule, confirms: Option<&confirms::Rule>, by: O
 fn keys(contract: &Contract) -> Option<idempotency::Settings> {
     let confirms = contract.confirms.as_ref().filter(|confirms| is_pointer(&confirms.draft));
     contract.idempotency.clone().or_else(|| confirms.map(|confirms| idempotency::Settings::by(&confirms.draft)))
-}
-
-fn judge_secrets(secrets: &[String], problems: &mut Problems) {
-    if !secrets.is_empty() {
-        let hint = "write `secrets: []`, or use a later version";
-        problems.under("secrets", |problems| problems.error("secrets are not enforced by this version", hint));
-    }
 }
 
 fn compile_budget(written: budget::Settings, timeout: Duration, problems: &mut Problems) -> budget::Rule {

@@ -12,7 +12,7 @@ pub(super) fn judge_shared(name: &str, contract: &Contract, problems: &mut Probl
         return;
     }
     let _ = Pattern::compile(name, problems);
-    if !contract.secrets.is_empty() {
+    if !contract.secrets.0.is_empty() {
         let hint = "write `secrets: []` here, and a contract of its own for each tool that takes secrets";
         problems.under("secrets", |problems| problems.error("a contract for several tools takes no secrets", hint));
     }

@@ -20,6 +20,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         methods: Methods::default(),
         session_header: None,
         pins: None,
+        secrets: crate::guards::secrets::Bindings::default(),
         policies: vec![policies.to_path_buf()],
         written: Value::Null,
     }

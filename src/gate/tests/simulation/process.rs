@@ -7,6 +7,7 @@ use crate::gate::effects::Effects;
 use crate::gate::list::Listings;
 use crate::gate::record::hash;
 use crate::gate::toolbox::{Tool, Toolbox};
+use crate::gate::vault::Vault;
 use crate::gate::{Gate, IN_FLIGHT};
 use crate::mcp::json::Text;
 use crate::mcp::tools::Definition;
@@ -129,7 +130,14 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let hash = hash(definition.text.as_bytes());
     let name = ToolName::of(&bank(), name);
-    Arc::new(Tool { name, definition: Arc::new(definition), schema, hash, server: servers.all()[0].clone() })
+    Arc::new(Tool {
+        name,
+        definition: Arc::new(definition),
+        schema,
+        output: std::sync::OnceLock::new(),
+        hash,
+        server: servers.all()[0].clone(),
+    })
 }
 
 /// The name of the tool server.
@@ -159,6 +167,7 @@ impl World {
             metrics: metrics.clone(),
             clock,
             listings: Listings::default(),
+            vault: Vault::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         };
         self.group.set(self.group.get() + 1);
