@@ -238,24 +238,20 @@ fn a_key_outlives_the_attempts_of_its_call() {
     assert_eq!(compile_files(&[("a.yaml", &shorter)], Mode::Enforce).1, "");
 }
 
-/// 003-44: a tool has one name; contracts whose names differ in case, or look alike, are an error on both.
+/// 003-44: a tool has one name; contracts whose names differ in case, or look alike, are an error.
 #[test]
 fn two_contracts_that_can_be_taken_for_each_other_are_an_error() {
     let contract = "{ purpose: p, actions: [read], secrets: [] }";
     let one = format!("contracts:\n  fs__Delete: {contract}\n  fs__list: {contract}\n");
-    let other = format!("contracts:\n  fs__delete: {contract}\n  billing__1ist: {contract}\n  fs__l1st: {contract}\n");
-    let (compiled, shown) = compile_files(&[("a.yaml", &one), ("b.yaml", &other)], Mode::Enforce);
-    assert!(compiled.policy.is_none());
-    let expected = [
-        "a.yaml:2:3: error: `fs__Delete` has a contract, and so has `fs__delete`, which differs from it in case only",
-        "b.yaml:2:3: error: `fs__delete` has a contract, and so has `fs__Delete`",
-    ];
-    assert!(expected.iter().all(|line| shown.contains(line)) && compiled.diagnostics.len() == 2, "{shown}");
-    let (compiled, shown) =
-        compile_files(&[("a.yaml", &one), ("b.yaml", &format!("contracts:\n  fs__1ist: {contract}\n"))], Mode::Enforce);
-    assert!(
-        compiled.policy.is_none()
-            && shown.contains("`fs__1ist` has a contract, and so has `fs__list`, which can be taken for it"),
-        "{shown}"
-    );
+    for (other, errors, words) in [
+        ("fs__delete", 1, "differ in case only"),
+        ("fs__1ist", 2, "`fs__1ist` has a contract, and so has `fs__list`, which can be taken for it"),
+        ("fs__l.ist", 0, ""),
+        ("billing__1ist", 0, ""),
+    ] {
+        let other = format!("contracts:\n  {other}: {contract}\n");
+        let (compiled, shown) = compile_files(&[("a.yaml", &one), ("b.yaml", &other)], Mode::Enforce);
+        assert_eq!((compiled.diagnostics.len(), compiled.policy.is_none()), (errors, errors > 0), "{shown}");
+        assert!(shown.contains(words), "{shown}");
+    }
 }

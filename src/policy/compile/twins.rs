@@ -11,11 +11,13 @@ pub(super) fn judge(stock: &mut Stock) {
     let twins = skeleton::twins(&names);
     for ((name, held), other) in stock.contracts.iter().zip(twins) {
         let Some(other) = other.map(|other| names[other]) else { continue };
-        let same = name.as_str().eq_ignore_ascii_case(other);
-        let how = if same { "differs from it in case only" } else { "can be taken for it" };
+        // Those that differ in case only, and patterns, are judged by their names as such.
+        if name.as_str().eq_ignore_ascii_case(other) || name.as_str().contains('*') || other.contains('*') {
+            continue;
+        }
         stock.diagnostics.push(Diagnostic {
             severity: Severity::Error,
-            message: format!("`{name}` has a contract, and so has `{other}`, which {how}"),
+            message: format!("`{name}` has a contract, and so has `{other}`, which can be taken for it"),
             hint: Some("tools of such names are not offered: keep the one that the server has".to_owned()),
             ..held.place.clone()
         });
