@@ -66,6 +66,8 @@ pub struct Rule {
 #[derive(Debug, Clone)]
 pub struct Admitted<'a> {
     rules: &'a Arc<ToolRules>,
+    /// The contract as a whole, where `rules` is a variant of it.
+    whole: &'a Arc<ToolRules>,
     by: Provenance<'a>,
     would_refuse: bool,
 }
@@ -182,8 +184,11 @@ impl Rule {
         }
         let would_refuse = by.verdict.refuses();
         match (rules, self.mode) {
-            (Some(rules), _) if !would_refuse => Ok(Admitted { rules, by, would_refuse }),
-            (rules, Mode::Observe) => Ok(Admitted { rules: rules.unwrap_or(&self.observed), by, would_refuse }),
+            (Some(rules), _) if !would_refuse => Ok(Admitted { rules, whole: rules, by, would_refuse }),
+            (rules, Mode::Observe) => {
+                let rules = rules.unwrap_or(&self.observed);
+                Ok(Admitted { rules, whole: rules, by, would_refuse })
+            }
             (_, Mode::Enforce) => Err(Box::new(Denied { refusal: Refusal::ToolNotAllowlisted, by })),
         }
     }
@@ -234,10 +239,10 @@ impl Rule {
 
 impl<'a> Admitted<'a> {
     /// The same for a call with these arguments: of a contract with variants, the one that they choose. The contract as a
-    /// whole when they choose none; its step 3 refuses them.
+    /// whole when they choose none; its step 3 refuses them. Other arguments may choose another.
     pub fn on(self, arguments: &Value) -> Self {
-        let chosen = self.rules.variants.as_ref().and_then(|variants| variants.choose(arguments));
-        Self { rules: chosen.unwrap_or(self.rules), ..self }
+        let chosen = self.whole.variants.as_ref().and_then(|variants| variants.choose(arguments));
+        Self { rules: chosen.unwrap_or(self.whole), ..self }
     }
 
     /// The contract, or in observe mode what stands in for it.

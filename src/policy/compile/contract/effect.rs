@@ -96,7 +96,7 @@ fn judge_text(text: &str, problems: &mut Problems) {
     if (is_part && !is_bare && !is_pointer(pointer)) || (stand == ACTION && !is_bare) {
         let hint = "write `result#/id`, `arguments#/id` or `action#`";
         problems.error(format!("`{stand}` is followed by no JSON pointer"), hint);
-    } else if !is_part && stand != ACTION && (is_bare || pointer.starts_with('/')) {
+    } else if !is_part && stand != ACTION && pointer.starts_with('/') {
         problems.warning(
             format!("`{stand}` stands for nothing, so the text is sent as it is"),
             "known here: `result#`, `arguments#`, `action#`",

@@ -231,6 +231,10 @@ fn a_variant_narrows_its_contract() {
     let busy = crate::guards::output::Said { text: Some("busy"), ..Default::default() };
     assert_eq!(delete.output.judge(busy).map(crate::guards::output::Meaning::word), Some("unknown"));
     assert_eq!(write.output.judge(busy).map(crate::guards::output::Meaning::word), Some("retryable"));
+    // Whoever changes the arguments chooses again.
+    let (one, other) = (json!({ "action": "show" }), json!({ "action": "delete" }));
+    let admitted = policy.allowlist.admit(&bot(), &tool).unwrap().on(&one).on(&other);
+    assert_eq!(admitted.rules().variant.as_deref(), Some("delete"));
     let (none, counted, _) = rules(json!({ "action": "Delete" }));
     assert_eq!((none.variant.as_deref(), none.side_effect, counted.as_str()), (None, true, "fs__file"));
 }
