@@ -8,6 +8,7 @@ mod dispatch;
 mod drafts;
 pub mod effects;
 pub mod fit;
+pub mod judge;
 mod late;
 pub mod list;
 pub mod pinned;

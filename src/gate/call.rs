@@ -1,4 +1,5 @@
-//! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen.
+//! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen. Steps 3 to 5 are [`judge::ruled`], because
+//! `explain` and `test` take them, too.
 
 use super::Gate;
 use super::deliver::Delivery;
@@ -9,7 +10,7 @@ use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
-use super::{fit, pinned, record};
+use super::{fit, judge, pinned, record};
 use crate::failpoint;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
@@ -226,12 +227,9 @@ fn judged(
     tool: &Tool,
     trail: &mut Trail,
 ) -> Result<Ruled, Refusal> {
-    let (caller, arguments, rules) = (&*call.caller, &call.judged.arguments, admitted.rules());
     let unseen = admitted.would_refuse().or_else(|| pinned::would_refuse(policy, tool));
     trail.check(Stage::Visible, unseen.map_or(Ok(()), Err))?;
-    let checked = trail.check(Stage::Arguments, rules.arguments.check(&tool.schema, arguments))?;
-    let permit = trail.check(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
-    trail.check(Stage::Rules, rules.rules.apply(caller, arguments, &permit))
+    judge::ruled(admitted, &call.caller, (&tool.schema, &call.judged.arguments), trail)
 }
 
 /// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.

@@ -4,13 +4,12 @@
 use super::calls::{Call, Calls};
 use super::text::plain;
 use super::wanted::begins;
+use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
+use crate::gate::judge::{ruled, visible};
 use crate::gate::record::params_hash;
-use crate::model::caller::Caller;
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
-use crate::policy::Policy;
-use crate::schema::validate::Schema;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -51,7 +50,9 @@ impl Replay {
         let mut text = String::new();
         let of = [&entry.action_id, &entry.user_id, &entry.tool].map(|word| plain(word));
         let _ = writeln!(text, "call {} · agent {} · tool {}", of[0], of[1], of[2]);
-        let judged = self.judge(&policy, &entry, &mut text)?;
+        let mut screen = Screen { policy: &policy, out: text };
+        let judged = self.judge(&mut screen, &entry)?;
+        let mut text = screen.out;
         let _ = writeln!(text, "then: {:24} under policy {}", plain(before), plain(&entry.policy));
         let code = match judged {
             Judged::Verdict(now) => {
@@ -87,25 +88,20 @@ impl Replay {
         Ok(call.entry)
     }
 
-    fn judge(&self, policy: &Policy, entry: &Entry, out: &mut String) -> anyhow::Result<Judged> {
+    fn judge(&self, screen: &mut Screen<'_>, entry: &Entry) -> anyhow::Result<Judged> {
+        let policy = screen.policy;
         let Some(caller) = policy.identity.of_agent(&entry.user_id) else {
             return Ok(Judged::Undecided("the configuration has no such agent any more"));
         };
         if caller.roles != entry.roles || caller.tenant.as_ref().map(ToString::to_string) != entry.tenant_id {
-            let _ =
-                writeln!(out, "note: the agent's roles or tenant are others than they were; the present ones count");
+            let note = "note: the agent's roles or tenant are others than they were; the present ones count\n";
+            screen.out.push_str(note);
         }
         let tool = ToolName::new(&entry.tool);
-        for step in policy.allowlist.explain(&caller, &tool) {
-            let mark = if step.verdict.refuses() { "refused" } else { PASSED };
-            let _ = writeln!(out, "  visible     {mark:8} {step}");
-        }
-        let admitted = match policy.allowlist.admit(&caller, &tool) {
-            Ok(admitted) => match admitted.would_refuse() {
-                Some(refusal) => return Ok(Judged::Verdict(refusal.code().to_owned())),
-                None => admitted,
-            },
-            Err(denied) => return Ok(Judged::Verdict(denied.refusal.code().to_owned())),
+        screen.layers(&caller, &tool);
+        let admitted = match visible(policy, &caller, &tool, screen) {
+            Ok(admitted) => admitted,
+            Err(refusal) => return Ok(Judged::Verdict(refusal.code().to_owned())),
         };
         if entry.schema_hash.is_none() {
             return Ok(Judged::Undecided("no server offered the tool then; whether one does now is not looked at"));
@@ -118,23 +114,13 @@ impl Replay {
             Some(rule) => rule.split(&schema, whole).0.into_owned(),
             None => whole.clone(),
         })?;
-        Ok(self.ruled(admitted.on(&arguments).rules(), &caller, (&schema, &arguments), (entry, out)))
-    }
-
-    fn ruled(
-        &self,
-        rules: &crate::guards::ToolRules,
-        caller: &Caller,
-        call: (&Schema, &Value),
-        (entry, out): (&Entry, &mut String),
-    ) -> Judged {
-        match explain::ruled(rules, caller, call, out) {
+        Ok(match ruled(&admitted.on(&arguments), &caller, (&schema, &arguments), screen) {
             Err(refusal) => Judged::Verdict(refusal.code().to_owned()),
             Ok(_) if recorded(entry) == "schema_invalid" && self.input_schema.is_none() => {
                 Judged::Undecided("the tool's own schema may have refused it: give --input-schema")
             }
             Ok(_) => Judged::Verdict(PASSED.to_owned()),
-        }
+        })
     }
 }
 
