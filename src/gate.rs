@@ -11,6 +11,7 @@ pub mod fit;
 pub mod judge;
 mod late;
 pub mod list;
+mod observe;
 pub mod pinned;
 pub mod placing;
 mod probing;

@@ -5,6 +5,7 @@ use super::Gate;
 use super::deliver::Delivery;
 use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
+use super::observe::observed;
 use super::sealing::send;
 use super::states::{is_planned, planned};
 use super::taken::Taken;
@@ -12,12 +13,12 @@ use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
 use super::{fit, judge, pinned, record};
 use crate::failpoint;
+use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given};
 use crate::guards::output::Meaning;
 use crate::guards::secrets::Sealed;
-use crate::guards::{Mode, ToolRules};
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -148,9 +149,11 @@ async fn guarded(
         (Err(refusal), None) => return Err(refusal),
     };
     failpoint::reached("after-policy");
-    // Step 6 stands here when it exists: rewrite. Nothing below is done where nothing is enforced.
+    // Step 6 stands here when it exists: rewrite. Below, things are taken and waited for; where nothing is enforced, it is
+    // only said what would be refused.
     if policy.mode == Mode::Observe {
-        return observed(gate, policy, (call, tool, rules, passed), (trail, taken)).await;
+        let unproven = (passed, Sealed::observed(policy.mode));
+        return observed(policy, gate, (call, tool, rules), unproven, (trail, taken)).await;
     }
     let bill = effects.bill(policy, call, rules, trail).await?;
     effects.advance(call, &bill, rules, trail).await?;
@@ -204,20 +207,6 @@ async fn guarded(
 fn admitted<'p>(policy: &'p Policy, call: &Call, tool: &Tool) -> Result<Admitted<'p>, Refusal> {
     let admitted = policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal)?;
     Ok(admitted.on(&call.judged.arguments))
-}
-
-/// Sends what observe mode lets pass, unless it is only planned.
-async fn observed(
-    gate: &Gate,
-    policy: &Policy,
-    (call, tool, rules, passed): (&Arc<Call>, &Arc<Tool>, &Arc<ToolRules>, Ruled),
-    (trail, taken): (&mut Trail, &mut Taken),
-) -> Result<Message, Refusal> {
-    trail.check(Stage::Repetition, if is_planned(call)? { Err(Refusal::Planned) } else { Ok(()) })?;
-    taken.slot = Some(gate.slot()?);
-    let cleared = Cleared::Observed(passed);
-    let unsealed = Sealed::observed(policy.mode);
-    send((gate, policy, unsealed), Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }
 
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.

@@ -22,6 +22,7 @@ mod keys;
 mod kills;
 mod ledger;
 mod list;
+mod observe;
 mod order;
 mod passthrough;
 mod pins;
