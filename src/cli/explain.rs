@@ -9,8 +9,8 @@ use crate::model::caller::Caller;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
+use crate::policy::pack::Before;
 use crate::schema::validate::Schema;
-use crate::store::state::budget::Task;
 use anyhow::{Context as _, bail};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         let _ = writeln!(screen.out, "  budgets     limited  {line}");
     }
     // The task of a call that is only explained has no calls yet.
-    let (caller, task) = (&*caller, &Task::default());
-    let verdict = screen.judge(&Question { caller, tool: &tool, schema: &schema, arguments: &arguments, task });
+    let (caller, before) = (&*caller, &Before::default());
+    let question = Question { caller, tool: &tool, schema: &schema, arguments: &arguments, key: None, before };
+    let verdict = screen.judge(&question);
     let mut out = screen.out;
     let code = match (&verdict, policy.mode) {
         (Ok(()), _) => {
@@ -83,14 +84,15 @@ impl Notes for Screen<'_> {
     fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
         let refused = verdict.as_ref().err().map(|refusal| refusal.code().to_owned());
         let words = match (stage, refused) {
-            // Said layer by layer.
-            (Stage::Visible, _) => None,
+            // Said layer by layer; what the call may use, when everything has passed.
+            (Stage::Visible, _) | (Stage::Budget, None) => None,
             (Stage::Repetition, None) => self.policy.repetition.describe(),
             (_, refused) => Some(refused.unwrap_or_default()),
         };
         if let Some(words) = words {
             let mark = if verdict.is_ok() { "passed" } else { "refused" };
-            let _ = writeln!(self.out, "  {:11} {mark:8} {words}", stage.as_str());
+            let line = format!("  {:11} {mark:8} {words}", stage.as_str());
+            let _ = writeln!(self.out, "{}", line.trim_end());
         }
         verdict
     }
