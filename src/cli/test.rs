@@ -1,12 +1,15 @@
 //! `toolgate test`: test packs, calls that nobody makes, and whether the policies say of them what is expected. Nothing is
 //! executed, connected to or started.
 
+mod add;
+mod again;
 mod coverage;
 pub(super) mod find;
 mod machine;
 mod suite;
 mod words;
 
+use super::ledger::wanted::Wanted;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -14,7 +17,10 @@ use suite::{Suites, Verdict};
 
 /// What to test.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// Test packs, or directories with packs in a directory `tests` [default: `tests` beside the configured policies]
     paths: Vec<PathBuf>,
     /// The configuration whose policies are tested by packs that name none [default: the first above a pack]
@@ -32,6 +38,23 @@ pub struct Args {
     /// Also write the report to this file as XML, as `JUnit` does
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Judge recorded calls again instead, and say what would change under the policy as it is now. 1: something would
+    #[arg(long, value_name = "SOURCE", value_parser = ["ledger"], conflicts_with_all = ["junit", "coverage", "quiet"])]
+    replay: Option<String>,
+    /// The data directory with the ledger, as in the configuration
+    #[arg(long, value_name = "DIR", requires = "replay")]
+    data: Option<PathBuf>,
+    /// Arguments of recorded calls, an object a line: the ledger keeps their hash, and finds whose they are
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    arguments: Option<PathBuf>,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Make a sample of a recorded call
+    Add(add::Add),
 }
 
 /// Runs the packs. 0: all is as expected; 1: something is not, or a pack lacks what it has to hold.
@@ -43,7 +66,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
-    judge(args, out)
+    match (&args.verb, &args.replay) {
+        (Some(Verb::Add(add)), _) => add.run(out),
+        (None, Some(_)) => again::run(args, out),
+        (None, None) => judge(args, out),
+    }
 }
 
 fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {

@@ -24,6 +24,7 @@ mod ledger;
 mod list;
 mod observe;
 mod order;
+mod packs;
 mod passthrough;
 mod pins;
 mod races;

@@ -1,25 +1,17 @@
 //! `toolgate ledger replay`: judges a recorded call again, under the policy as it is now. Nothing is executed, and nothing
 //! that depends on what else was called (budgets, keys, loops) is judged.
 
-use super::calls::{Call, Calls};
+use super::recorded::{self, PASSED, arguments, recorded};
 use super::text::plain;
-use super::wanted::begins;
 use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
 use crate::gate::judge::{ruled, visible};
-use crate::gate::record::params_hash;
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
-use anyhow::{Context as _, bail};
-use serde_json::Value;
+use anyhow::Context as _;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// The steps that the policy alone decides.
-const STEPS: [&str; 4] = ["visible", "arguments", "permission", "rules"];
-/// What is said of a call that passes them.
-const PASSED: &str = "passed";
 
 /// The call to judge again.
 #[derive(Debug, clap::Args)]
@@ -44,7 +36,7 @@ enum Judged {
 
 impl Replay {
     pub(super) fn run(&self, data: &Path, config: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<u8> {
-        let entry = self.find(data)?;
+        let entry = recorded::find(data, &self.action_id)?;
         let before = recorded(&entry);
         let policy = configured::load(config)?.1.reading.policy.context("the policy cannot be used")?;
         let mut text = String::new();
@@ -68,24 +60,6 @@ impl Replay {
         };
         out.write_all(text.as_bytes())?;
         Ok(code)
-    }
-
-    fn find(&self, data: &Path) -> anyhow::Result<Entry> {
-        let mut found: Option<Call> = None;
-        for call in Calls::open(data)? {
-            let call = call?;
-            if !begins(&call.entry.action_id, &self.action_id) {
-                continue;
-            }
-            if found.as_ref().is_some_and(|found| found.entry.action_id != call.entry.action_id) {
-                bail!("several calls fit, give more of the id");
-            }
-            found = Some(call);
-        }
-        let wanted = plain(&self.action_id);
-        let call =
-            found.with_context(|| format!("no call's action id begins with {wanted}; see `toolgate ledger list`"))?;
-        Ok(call.entry)
     }
 
     fn judge(&self, screen: &mut Screen<'_>, entry: &Entry) -> anyhow::Result<Judged> {
@@ -121,24 +95,5 @@ impl Replay {
             }
             Ok(_) => Judged::Verdict(PASSED.to_owned()),
         })
-    }
-}
-
-/// What the policy said of the call then: the code with which it was refused or would have been, or that it passed.
-fn recorded(entry: &Entry) -> &str {
-    if let Some(code) = &entry.would_refuse {
-        return code;
-    }
-    let code = entry.aborted_reason.as_deref().filter(|_| STEPS.contains(&entry.stage.as_str()));
-    code.unwrap_or(PASSED)
-}
-
-/// The arguments, if they are the call's: as given, or without the key that toolgate takes off them.
-fn arguments(given: &str, entry: &Entry, split: impl FnOnce(&Value) -> Value) -> anyhow::Result<Value> {
-    let whole = explain::read("--arguments", given.to_owned().into())?;
-    let rest = split(&whole);
-    match [rest, whole].into_iter().find(|arguments| params_hash(arguments) == entry.params_hash) {
-        Some(arguments) => Ok(arguments),
-        None => bail!("these are not the call's arguments: their hash is another than params_hash in the ledger"),
     }
 }
