@@ -18,6 +18,10 @@ tidy:
 serve:
     cargo run --release -- serve --config examples/quickstart/toolgate.yaml
 
+# Which rows of the requirements have a test; `just requirements write` takes it down.
+requirements WHAT="show":
+    REQUIREMENTS={{WHAT}} cargo test --quiet --test requirements -- --nocapture
+
 # The generated files, written again.
 schemas:
-    cargo run --quiet -- schema policy > policies/policy.schema.json && cargo run --quiet -- schema config > policies/toolgate.schema.json
+    cargo run --quiet -- schema policy > policies/policy.schema.json && cargo run --quiet -- schema pack > policies/pack.schema.json && cargo run --quiet -- schema config > policies/toolgate.schema.json

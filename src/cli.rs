@@ -15,6 +15,7 @@ pub mod pins;
 pub mod schema;
 pub mod serve;
 pub mod stdio;
+pub mod test;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ pub enum Verb {
     Init(init::Args),
     /// Judge the configuration and the policies; all problems at once.
     Check(check::Args),
+    /// Run test packs: calls that nobody makes, and what the policies are to say of them.
+    Test(Box<test::Args>),
     /// Say which step decides a call, by which layer and rule; nothing is executed.
     Explain(explain::Args),
     /// List the calls whose outcome is not known, and say what became of them.
@@ -51,7 +54,7 @@ pub enum Verb {
     Ledger(LedgerArgs),
     /// Compare, show and approve what the tool servers say of their tools.
     Pins(pins::Args),
-    /// Print the JSON Schema of the configuration or of a policy file, for editors.
+    /// Print the JSON Schema of the configuration, of a policy file or of a test pack, for editors.
     Schema(schema::Args),
     /// Look at everything a running toolgate needs, and say what is missing.
     Doctor(doctor::Args),
@@ -77,6 +80,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         Verb::Stdio(args) => stdio::run(&args, cli.log),
         Verb::Init(args) => init::run(&args),
         Verb::Check(args) => check::run(&args),
+        Verb::Test(args) => test::run(&args),
         Verb::Explain(args) => explain::run(&args),
         Verb::Calls(args) => calls::run(&args),
         Verb::Ledger(args) => {

@@ -102,6 +102,28 @@ impl ToolRules {
         self.needs.iter().find(|needed| schema.names().lack(&needed.path))
     }
 
+    /// What the contract can refuse with, in the order of the gate, all variants together; a rule with its place among the
+    /// rules, from 0.
+    pub fn codes(&self) -> Vec<(Option<usize>, String)> {
+        if let Some(variants) = &self.variants {
+            let mut codes = vec![(None, "schema_invalid".to_owned())];
+            for code in variants.cases().flat_map(|(_, rules)| rules.codes()) {
+                if !codes.contains(&code) {
+                    codes.push(code);
+                }
+            }
+            return codes;
+        }
+        let fixed = |code: &str| (None, code.to_owned());
+        let arguments = ["schema_invalid"].into_iter().chain(self.permission.codes()).map(fixed);
+        let rules = self.rules.codes().enumerate().map(|(index, code)| (Some(index), code.to_owned()));
+        let key = self.idempotency.as_ref().is_some_and(idempotency::Rule::is_required);
+        let key = key.then_some("idempotency_key_required");
+        let draft = self.confirms.is_some().then_some("draft_required");
+        let rest = key.into_iter().chain(draft).chain(self.budget.codes()).map(fixed);
+        arguments.chain(rules).chain(rest).collect()
+    }
+
     /// What observe mode uses for a tool without a contract: asks for nothing, and counts as a side effect.
     pub fn observed() -> Self {
         Self { side_effect: true, ..Self::default() }

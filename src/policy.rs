@@ -10,6 +10,7 @@ pub mod fit;
 pub mod layers;
 pub mod live;
 pub mod locate;
+pub mod pack;
 pub mod pins;
 pub mod shape;
 

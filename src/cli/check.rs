@@ -1,6 +1,7 @@
 //! `toolgate check`: judges configuration and policies; all problems at once. Nothing is connected to, unless asked for.
 
 mod connect;
+mod untested;
 
 use crate::config::{self, FILE_NAME};
 use crate::model::diagnostic::{Diagnostic, Severity};
@@ -51,6 +52,7 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
         let config::Loaded { config, reading } = config::load(configuration);
         if let Some(policy) = reading.policy {
             let contracts = policy.allowlist.contracts().count();
+            diagnostics.extend(untested::judge((configuration, &reading.files), &policy));
             good.push(format!("{}: {contracts} contracts, policy {}", configuration.display(), policy.version));
             let (changing, undone) = policy.allowlist.undone();
             if changing > undone {

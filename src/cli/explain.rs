@@ -1,17 +1,17 @@
 //! `toolgate explain`: which step decides a call, by which layer and rule. Nothing is executed.
 
 use super::configured;
-use crate::guards::evidence::{Ruled, Watched};
-use crate::guards::idempotency::{Asked, Given};
-use crate::guards::{Mode, ToolRules};
+use crate::gate::judge::{Notes, Passed, Question, judge};
+use crate::gate::trail::Stage;
+use crate::guards::Mode;
 use crate::mcp::json::{FROM_AGENT, Text};
 use crate::model::caller::Caller;
-use crate::model::ids::{SEPARATOR, ServerName, ToolName};
+use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
+use crate::policy::pack::Before;
 use crate::schema::validate::Schema;
 use anyhow::{Context as _, bail};
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -45,15 +45,17 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let arguments = read("--arguments", args.arguments.clone().into())?;
     let schema = schema(args.input_schema.as_deref())?;
     let tool = ToolName::new(&args.tool);
-    let mut out = format!("agent {} · tool {tool} · policy {}\n", caller.agent, policy.version);
-    for step in policy.allowlist.explain(&caller, &tool) {
-        let mark = if step.verdict.refuses() { "refused" } else { "passed" };
-        let _ = writeln!(out, "  visible     {mark:8} {step}");
-    }
+    let out = format!("agent {} · tool {tool} · policy {}\n", caller.agent, policy.version);
+    let mut screen = Screen { policy: &policy, out };
+    screen.layers(&caller, &tool);
     for line in policy.tasks.explain(&caller) {
-        let _ = writeln!(out, "  budgets     limited  {line}");
+        let _ = writeln!(screen.out, "  budgets     limited  {line}");
     }
-    let verdict = judge(&policy, &caller, &tool, (&schema, &arguments), &mut out);
+    // The task of a call that is only explained has no calls yet.
+    let (caller, before) = (&*caller, &Before::default());
+    let question = Question { caller, tool: &tool, schema: &schema, arguments: &arguments, key: None, before };
+    let verdict = screen.judge(&question);
+    let mut out = screen.out;
     let code = match (&verdict, policy.mode) {
         (Ok(()), _) => {
             out.push_str("=> the call would be sent\n");
@@ -72,66 +74,49 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-fn judge(
-    policy: &Policy,
-    caller: &Caller,
-    tool: &ToolName,
-    (schema, arguments): (&Schema, &serde_json::Value),
-    out: &mut String,
-) -> Result<(), Refusal> {
-    let admitted = policy.allowlist.admit(caller, tool).map_err(|denied| denied.refusal)?.on(arguments);
-    if let Some(refusal) = admitted.would_refuse() {
-        return Err(refusal);
-    }
-    let rules = admitted.rules();
-    let (split, key) = match &rules.idempotency {
-        Some(idempotency) => idempotency.split(schema, arguments),
-        None => (Cow::Borrowed(arguments), None),
-    };
-    let arguments = &*split;
-    let passed = ruled(rules, caller, (schema, arguments), out)?;
-    let watched = watch(policy, tool, &passed, out)?;
-    if let Some(rule) = &rules.idempotency {
-        let given = Given { argument: key.as_deref(), ..Given::default() };
-        let (server, own) = tool.as_str().split_once(SEPARATOR).unwrap_or(("", tool.as_str()));
-        let asked = Asked { caller, server: &ServerName::new(server), tool: own, arguments, given };
-        let keyed = note(out, "idempotency", rule.key(&asked, &watched))?;
-        let _ = writeln!(out, "              {}", keyed.describe(rule));
-    }
-    if let Some(words) = rules.budget.describe() {
-        let _ = writeln!(out, "  budget      limited  {words}");
-    }
-    Ok(())
+/// The steps as they are printed.
+pub(super) struct Screen<'a> {
+    pub(super) policy: &'a Policy,
+    pub(super) out: String,
 }
 
-/// Steps 3 to 5: what the policy alone says of a call that its caller may see.
-pub(super) fn ruled(
-    rules: &ToolRules,
-    caller: &Caller,
-    (schema, arguments): (&Schema, &serde_json::Value),
-    out: &mut String,
-) -> Result<Ruled, Refusal> {
-    let checked = note(out, "arguments", rules.arguments.check(schema, arguments))?;
-    let permit = note(out, "permission", rules.permission.allow(caller, arguments, &checked))?;
-    note(out, "rules", rules.rules.apply(caller, arguments, &permit))
-}
-
-/// The task of a call that is only explained has no calls yet.
-fn watch(policy: &Policy, tool: &ToolName, passed: &Ruled, out: &mut String) -> Result<Watched, Refusal> {
-    let allowed = policy.repetition.watch(&[], tool, 0, passed)?;
-    if let Some(words) = policy.repetition.describe() {
-        let _ = writeln!(out, "  repetition  passed   {words}");
+impl Notes for Screen<'_> {
+    fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
+        let refused = verdict.as_ref().err().map(|refusal| refusal.code().to_owned());
+        let words = match (stage, refused) {
+            // Said layer by layer; what the call may use, when everything has passed.
+            (Stage::Visible, _) | (Stage::Budget, None) => None,
+            (Stage::Repetition, None) => self.policy.repetition.describe(),
+            (_, refused) => Some(refused.unwrap_or_default()),
+        };
+        if let Some(words) = words {
+            let mark = if verdict.is_ok() { "passed" } else { "refused" };
+            let line = format!("  {:11} {mark:8} {words}", stage.as_str());
+            let _ = writeln!(self.out, "{}", line.trim_end());
+        }
+        verdict
     }
-    Ok(allowed.watched)
 }
 
-fn note<T>(out: &mut String, stage: &str, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
-    let (mark, code) = match &verdict {
-        Ok(_) => ("passed", ""),
-        Err(refusal) => ("refused", refusal.code()),
-    };
-    let _ = writeln!(out, "  {stage:11} {mark:8} {code}");
-    verdict
+impl Screen<'_> {
+    /// Step 2, layer by layer.
+    pub(super) fn layers(&mut self, caller: &Caller, tool: &ToolName) {
+        for step in self.policy.allowlist.explain(caller, tool) {
+            let mark = if step.verdict.refuses() { "refused" } else { "passed" };
+            let _ = writeln!(self.out, "  visible     {mark:8} {step}");
+        }
+    }
+
+    fn judge(&mut self, question: &Question<'_>) -> Result<(), Refusal> {
+        let Passed { rules, keyed, .. } = judge(self.policy, question, self)?;
+        if let (Some(keyed), Some(rule)) = (keyed, &rules.idempotency) {
+            let _ = writeln!(self.out, "              {}", keyed.describe(rule));
+        }
+        if let Some(words) = rules.budget.describe() {
+            let _ = writeln!(self.out, "  budget      limited  {words}");
+        }
+        Ok(())
+    }
 }
 
 /// A tool's input schema, or one that takes everything.

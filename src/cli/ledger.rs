@@ -5,15 +5,16 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use wanted::Wanted;
 
-mod calls;
+pub(super) mod calls;
 mod export;
 mod history;
 mod list;
+pub(super) mod recorded;
 mod replay;
 mod show;
 pub(super) mod text;
 mod verify;
-mod wanted;
+pub(super) mod wanted;
 
 /// Reads the ledger. toolgate may be running.
 #[derive(Debug, clap::Args)]

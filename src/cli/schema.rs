@@ -2,6 +2,7 @@
 
 use crate::config::Settings;
 use crate::policy::file::File;
+use crate::policy::pack;
 use crate::policy::shape::schema_of;
 use std::io::Write;
 
@@ -20,6 +21,8 @@ pub enum Kind {
     Config,
     /// A policy file
     Policy,
+    /// A test pack
+    Pack,
 }
 
 /// Prints the schema.
@@ -33,6 +36,7 @@ pub fn text(kind: Kind) -> anyhow::Result<String> {
     let schema = match kind {
         Kind::Config => schema_of::<Settings>(),
         Kind::Policy => schema_of::<File>(),
+        Kind::Pack => schema_of::<pack::File>(),
     };
     Ok(format!("{}\n", serde_json::to_string_pretty(&schema)?))
 }
@@ -45,7 +49,12 @@ mod tests {
     #[test]
     fn committed_schemas_are_those_of_the_structs() {
         let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
-        for (kind, name) in [(Kind::Config, "toolgate.schema.json"), (Kind::Policy, "policy.schema.json")] {
+        let files = [
+            (Kind::Config, "toolgate.schema.json"),
+            (Kind::Policy, "policy.schema.json"),
+            (Kind::Pack, "pack.schema.json"),
+        ];
+        for (kind, name) in files {
             let path = directory.join(name);
             let hint = format!("run `toolgate schema` into {}", path.display());
             let committed = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{error}: {hint}"));

@@ -1,22 +1,24 @@
-//! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen.
+//! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen. Steps 3 to 5 are [`judge::ruled`], because
+//! `explain` and `test` take them, too.
 
 use super::Gate;
 use super::deliver::Delivery;
 use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
+use super::observe::observed;
 use super::sealing::send;
 use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
-use super::{fit, pinned, record};
+use super::{fit, judge, pinned, record};
 use crate::failpoint;
+use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given};
 use crate::guards::output::Meaning;
 use crate::guards::secrets::Sealed;
-use crate::guards::{Mode, ToolRules};
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -147,9 +149,11 @@ async fn guarded(
         (Err(refusal), None) => return Err(refusal),
     };
     failpoint::reached("after-policy");
-    // Step 6 stands here when it exists: rewrite. Nothing below is done where nothing is enforced.
+    // Step 6 stands here when it exists: rewrite. Below, things are taken and waited for; where nothing is enforced, it is
+    // only said what would be refused.
     if policy.mode == Mode::Observe {
-        return observed(gate, policy, (call, tool, rules, passed), (trail, taken)).await;
+        let unproven = (passed, Sealed::observed(policy.mode));
+        return observed(policy, gate, (call, tool, rules), unproven, (trail, taken)).await;
     }
     let bill = effects.bill(policy, call, rules, trail).await?;
     effects.advance(call, &bill, rules, trail).await?;
@@ -205,20 +209,6 @@ fn admitted<'p>(policy: &'p Policy, call: &Call, tool: &Tool) -> Result<Admitted
     Ok(admitted.on(&call.judged.arguments))
 }
 
-/// Sends what observe mode lets pass, unless it is only planned.
-async fn observed(
-    gate: &Gate,
-    policy: &Policy,
-    (call, tool, rules, passed): (&Arc<Call>, &Arc<Tool>, &Arc<ToolRules>, Ruled),
-    (trail, taken): (&mut Trail, &mut Taken),
-) -> Result<Message, Refusal> {
-    trail.check(Stage::Repetition, if is_planned(call)? { Err(Refusal::Planned) } else { Ok(()) })?;
-    taken.slot = Some(gate.slot()?);
-    let cleared = Cleared::Observed(passed);
-    let unsealed = Sealed::observed(policy.mode);
-    send((gate, policy, unsealed), Delivery { call, tool, rules, cleared }, (trail, taken)).await
-}
-
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
 fn judged(
     (policy, admitted): (&Policy, &Admitted<'_>),
@@ -226,12 +216,9 @@ fn judged(
     tool: &Tool,
     trail: &mut Trail,
 ) -> Result<Ruled, Refusal> {
-    let (caller, arguments, rules) = (&*call.caller, &call.judged.arguments, admitted.rules());
     let unseen = admitted.would_refuse().or_else(|| pinned::would_refuse(policy, tool));
     trail.check(Stage::Visible, unseen.map_or(Ok(()), Err))?;
-    let checked = trail.check(Stage::Arguments, rules.arguments.check(&tool.schema, arguments))?;
-    let permit = trail.check(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
-    trail.check(Stage::Rules, rules.rules.apply(caller, arguments, &permit))
+    judge::ruled(admitted, &call.caller, (&tool.schema, &call.judged.arguments), trail)
 }
 
 /// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.

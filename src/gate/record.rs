@@ -122,7 +122,8 @@ fn count(
     let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
     let server = tool.map(|tool| &tool.server.settings.name);
     let labels = CallLabels::new(server, tool.map(|tool| &tool.name), outcome);
-    let labels = match ending.as_ref().err() {
+    // What passes only because nothing is enforced is counted with the code that it would be refused with.
+    let labels = match refusal_of(trail, ending) {
         None => labels,
         Some(refusal) => match (refusal.contract_code(), refusal.own_code()) {
             (Some(code), _) => labels.with_contract_code(code),
@@ -137,6 +138,11 @@ fn count(
         gate.metrics.upstream(server, trail.upstream);
     }
     outcome
+}
+
+/// The refusal, or in observe mode what would have been one.
+fn refusal_of<'a>(trail: &'a Trail, ending: &'a Result<Message, Refusal>) -> Option<&'a Refusal> {
+    ending.as_ref().err().or(trail.would_refuse.as_ref().map(|(refusal, _)| refusal))
 }
 
 /// The entry of a call that is about to be sent.
@@ -198,6 +204,7 @@ fn entry(
     let reply = ending.and_then(|ending| ending.as_ref().ok());
     let answered = reply.and_then(|reply| reply.body.as_ref());
     let refusal = ending.and_then(|ending| ending.as_ref().err());
+    let decided = refusal.or(trail.would_refuse.as_ref().map(|(refusal, _)| refusal));
     Entry {
         time: gate.clock.wall().to_string(),
         action_id: judged.action.to_string(),
@@ -230,7 +237,7 @@ fn entry(
             .filter(|refusal| **refusal != Refusal::Planned)
             .map(|refusal| refusal.code().to_owned()),
         stage: trail.stage.as_str().to_owned(),
-        decided_by: refusal.and_then(|refusal| decided_by((policy, call, tool), refusal)),
+        decided_by: decided.and_then(|refusal| decided_by((policy, call, tool), refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
         is_error: answered.map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),

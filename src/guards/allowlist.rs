@@ -210,6 +210,11 @@ impl Rule {
             .chain([Provenance { layer: "contract", verdict: contract }])
     }
 
+    /// What each contract can refuse with, in no order: [`ToolRules::codes`].
+    pub fn codes(&self) -> impl Iterator<Item = (&ToolName, Vec<(Option<usize>, String)>)> {
+        self.contracts.named().map(|(name, rules)| (name, rules.codes()))
+    }
+
     /// The tools that have a contract, and the patterns of contracts for several, in no order.
     pub fn contracts(&self) -> impl Iterator<Item = &ToolName> {
         self.contracts.names()

@@ -152,13 +152,14 @@ fn micros(cost: f64, problems: &mut Problems) -> u64 {
     })
 }
 
+/// `cost` in millionths; none for what is no cost.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     reason = "within bounds, and rounded before"
 )]
-fn in_micros(cost: f64) -> Option<u64> {
+pub fn in_micros(cost: f64) -> Option<u64> {
     let micros = cost * MICROS as f64;
     (0.0..=DEAREST).contains(&cost).then(|| micros.round() as u64)
 }
@@ -178,6 +179,13 @@ impl Rule {
     #[must_use]
     pub fn apart(self, variant: &str) -> Self {
         Self { apart: Some(variant.to_owned()), ..self }
+    }
+
+    /// What the contract's own limits can refuse with.
+    pub fn codes(&self) -> impl Iterator<Item = &'static str> {
+        let calls = self.calls_per_task.is_some().then_some("budget_calls_exceeded");
+        let rate = self.rate.is_some().then_some("budget_exceeded");
+        [calls, rate].into_iter().flatten()
     }
 
     /// When a call is given up, if the contract says so.

@@ -279,6 +279,11 @@ impl Rule {
         self.probe.as_ref()
     }
 
+    /// Whether a call without a key is refused.
+    pub fn is_required(&self) -> bool {
+        self.derive.is_none()
+    }
+
     /// How often one call may be sent at most.
     pub fn attempts(&self) -> u32 {
         self.attempts

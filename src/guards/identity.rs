@@ -202,6 +202,15 @@ impl Rule {
         Self { tokens: Vec::new(), callers: vec![Arc::clone(&caller)], anonymous: Some(caller) }
     }
 
+    /// Knows `callers` and takes nobody for one of them: for policies that are only tested. Without any, everybody is
+    /// [`ANONYMOUS`].
+    pub fn of(callers: Vec<Arc<Caller>>) -> Self {
+        if callers.is_empty() {
+            return Self::anonymous();
+        }
+        Self { tokens: Vec::new(), callers, anonymous: None }
+    }
+
     /// Who sent a message with this bearer token? `header` gives the value of a header that came exactly once.
     pub fn identify<'h>(
         &self,

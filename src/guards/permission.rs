@@ -112,12 +112,24 @@ impl Rule {
         self.pointers().map(|(_, pointer)| steps(pointer)).collect()
     }
 
+    /// What it can refuse with.
+    pub fn codes(&self) -> impl Iterator<Item = &'static str> {
+        let roles = (!self.roles.is_empty()).then_some("rbac_denied");
+        let tenant = (!self.tenants.is_empty()).then_some("tenant_mismatch");
+        let resource = (!self.resources.is_empty()).then_some("resource_denied");
+        [roles, tenant, resource].into_iter().flatten()
+    }
+
+    /// Refuses `caller` whatever the call is on; none: that depends.
+    pub fn refuses(&self, caller: &Caller) -> Option<Refusal> {
+        let lacks = |needed: &&Vec<String>| !needed.iter().any(|role| caller.roles.contains(role));
+        self.roles.iter().find(lacks).map(|needed| Refusal::RbacDenied { needed: needed.clone() })
+    }
+
     /// Judges who calls, and on what.
     pub fn allow(&self, caller: &Caller, arguments: &Value, checked: &Checked) -> Result<Permit, Refusal> {
-        for needed in &self.roles {
-            if !needed.iter().any(|role| caller.roles.contains(role)) {
-                return Err(Refusal::RbacDenied { needed: needed.clone() });
-            }
+        if let Some(refusal) = self.refuses(caller) {
+            return Err(refusal);
         }
         for pointer in &self.tenants {
             let named = arguments.pointer(pointer).and_then(Value::as_str);

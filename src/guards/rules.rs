@@ -12,12 +12,14 @@ use crate::schema::Names;
 use cel::{Context, Env, IdedExpr};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::{Arc, LazyLock, OnceLock};
 
+mod decided;
 mod expression;
 mod values;
 
+use decided::Outlook;
 use expression::{Expression, Patterns, Reads, Wanted};
 
 /// The rules of a contract, in the order in which they are tried.
@@ -81,13 +83,30 @@ impl Section for Settings {
     const NAME: &'static str = "rules";
 
     fn compile(self, problems: &mut Problems) -> Rule {
+        self.read(None, problems)
+    }
+}
+
+impl Settings {
+    /// As [`Section::compile`], in a contract whose `arguments` are `schema`: warns of rules that never refuse, refuse always,
+    /// or come after one that does.
+    pub fn compile_beside(self, schema: &Map<String, Value>, problems: &mut Problems) -> Rule {
+        self.read(Some(schema), problems)
+    }
+
+    fn read(self, schema: Option<&Map<String, Value>>, problems: &mut Problems) -> Rule {
         let (mut lines, mut reads, mut patterns) = (Vec::new(), Reads::default(), Patterns::default());
+        let mut before: Option<String> = None;
         for (index, written) in self.0.into_iter().enumerate() {
             let line = problems.under(index.to_string(), |problems| {
                 problems.under("code", |problems| judge_code(&written.code, problems));
                 problems.under("when", |problems| Expression::read(&written.when, problems))
             });
-            if let Some(Expression { tree: _, reads: more, patterns: own }) = line {
+            if let Some(Expression { tree, reads: more, patterns: own }) = line {
+                if let Some(outlook) = schema.map(|schema| decided::outlook(&tree, schema)) {
+                    let place = index.to_string();
+                    problems.under(place, |problems| judge_reach(outlook, (&written.code, &mut before), problems));
+                }
                 reads.merge(more);
                 patterns.extend(own);
                 let default = || format!("a call that the contract's rule `{}` allows", written.code);
@@ -99,6 +118,20 @@ impl Section for Settings {
         let names = Names::on(reads.arguments.iter().map(Vec::as_slice));
         let (wanted, reads_caller) = (reads.wanted(), reads.caller);
         Rule { lines, wanted, reads_caller, reads: reads.arguments.into_iter().collect(), names, patterns }
+    }
+}
+
+/// `before`: the first rule that refuses every call, once there is one.
+fn judge_reach(outlook: Outlook, (code, before): (&str, &mut Option<String>), problems: &mut Problems) {
+    if let Some(before) = before {
+        let hint = "put it before that one, or take it away";
+        problems.warning(format!("is never tried: `{before}` refuses every call before it"), hint);
+    } else if !outlook.no {
+        problems.warning("refuses every call", "correct `when`, or take the tool off with `layers`");
+        *before = Some(code.to_owned());
+    } else if !outlook.yes {
+        let hint = "take the rule away, or let `arguments` leave it to the rule";
+        problems.warning("is never true: the contract's `arguments`, or the rule itself, rule it out", hint);
     }
 }
 
@@ -121,21 +154,37 @@ impl Rule {
         &self.reads
     }
 
+    /// The rules' codes, in order.
+    pub fn codes(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(|line| &*line.code)
+    }
+
     /// Tries the rules in order.
     pub fn apply(&self, caller: &Caller, arguments: &Value, permit: &Permit) -> Result<Ruled, Refusal> {
         if self.lines.is_empty() {
             return Ok(Ruled::mint(permit));
         }
         self.names.judge(arguments).map_err(Refusal::from)?;
+        match self.first(caller, arguments)? {
+            Some((_, line)) => Err(Refusal::Rule { code: line.code.clone(), expected: line.expected.clone() }),
+            None => Ok(Ruled::mint(permit)),
+        }
+    }
+
+    /// Which rule refuses a call, from 0, if one does.
+    pub fn deciding(&self, caller: &Caller, arguments: &Value) -> Option<usize> {
+        self.first(caller, arguments).ok()?.map(|(index, _)| index)
+    }
+
+    /// The first rule that is not false.
+    fn first(&self, caller: &Caller, arguments: &Value) -> Result<Option<(usize, &Line)>, Refusal> {
         let seen = values::Seen::new(caller);
         let context = self.context(&seen, arguments)?;
-        for line in &self.lines {
+        let refuses = |line: &Line| {
             let said = line.when.tree().map(|tree| context.resolve(tree));
-            if !matches!(said, Some(Ok(cel::Value::Bool(false)))) {
-                return Err(Refusal::Rule { code: line.code.clone(), expected: line.expected.clone() });
-            }
-        }
-        Ok(Ruled::mint(permit))
+            !matches!(said, Some(Ok(cel::Value::Bool(false))))
+        };
+        Ok(self.lines.iter().enumerate().find(|(_, line)| refuses(line)))
     }
 
     fn context<'v>(&self, seen: &'v values::Seen<'_>, arguments: &'v Value) -> Result<Context<'v, 'v>, Refusal> {

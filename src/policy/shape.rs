@@ -93,7 +93,7 @@ fn blanks(tree: &Value, path: &mut Vec<String>) -> Vec<Flaw> {
     };
     let mut found = Vec::new();
     for (step, item) in below {
-        if step == "arguments" && item.is_object() {
+        if (step == "arguments" || step == "inputSchema") && item.is_object() {
             continue;
         }
         path.push(step);

@@ -45,3 +45,39 @@ fn several_servers_are_told_what_their_common_address_offers() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("note: /mcp offers the revisions that all 2 servers speak"), "{text}");
 }
+
+/// 003-114, 003-116: contracts that no sample tests are named, and rules that no call decides.
+#[test]
+fn what_nobody_tests_and_nothing_reaches_is_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    let contract = |tool: &str| format!("  s__{tool}: {{ purpose: p, actions: [read], secrets: [] }}\n");
+    let rules = "  s__pay:
+    purpose: p
+    actions: [read]
+    arguments: { properties: { amount: { type: integer, maximum: 100 } } }
+    rules:
+      - { code: too_much, when: arguments.amount > 100 }
+      - { code: nobody, when: '!caller.owner || caller.owner || true' }
+      - { code: too_little, when: arguments.amount < 1 }
+    secrets: []
+";
+    write(
+        "toolgate.yaml",
+        "servers: { s: { command: x } }\ncallers: [{ agent: bot, token: 0123456789abcdef }]\npolicies: [p]\n",
+    );
+    fs::create_dir_all(directory.path().join("p/tests")).unwrap();
+    write("p/p.yaml", &format!("contracts:\n{rules}{}{}", contract("read"), contract("list")));
+    let sample = "{ name: a, caller: bot, tool: s__list, expect: allow }";
+    write("p/tests/pack.yaml", &format!("pack: one\nsamples: [{sample}]\n"));
+    let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
+    let version = regex::Regex::new("policy [0-9a-f]{12}").unwrap();
+    assert_eq!(code, 0, "{text}");
+    insta::assert_snapshot!(
+        "warned",
+        version.replace(&text.replace(&format!("{}/", directory.path().display()), ""), "policy VERSION")
+    );
+    write("p/tests/pack.yaml", "pack: one\nsamples: []\n");
+    let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
+    assert!(code == 1 && text.contains("samples: []"), "{text}");
+}

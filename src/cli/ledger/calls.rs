@@ -15,11 +15,11 @@ use std::path::Path;
 const OPEN: usize = 1 << 16;
 
 /// One call.
-pub(super) struct Call {
+pub(in crate::cli) struct Call {
     /// The number of its entry, or of its intent when it has none.
     pub(super) seq: u64,
     /// What the ledger knows of it.
-    pub(super) entry: Entry,
+    pub(in crate::cli) entry: Entry,
     /// The same as it stands in the journal, when it does.
     written: Option<bytes::Bytes>,
 }
@@ -35,7 +35,7 @@ impl Call {
 }
 
 /// Reads the calls of a journal.
-pub(super) struct Calls {
+pub(in crate::cli) struct Calls {
     records: Reader,
     /// Calls that have begun and not ended, with the number of their intent.
     open: BTreeMap<ActionId, (u64, Entry)>,
@@ -45,7 +45,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// All calls of the journal in `data`.
-    pub(super) fn open(data: &Path) -> Result<Self, Error> {
+    pub(in crate::cli) fn open(data: &Path) -> Result<Self, Error> {
         Ok(Self { records: Reader::open(data)?, open: BTreeMap::new(), rest: None })
     }
 

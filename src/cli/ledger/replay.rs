@@ -1,26 +1,17 @@
 //! `toolgate ledger replay`: judges a recorded call again, under the policy as it is now. Nothing is executed, and nothing
 //! that depends on what else was called (budgets, keys, loops) is judged.
 
-use super::calls::{Call, Calls};
+use super::recorded::{self, PASSED, arguments, recorded};
 use super::text::plain;
-use super::wanted::begins;
+use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
-use crate::gate::record::params_hash;
-use crate::model::caller::Caller;
+use crate::gate::judge::{ruled, visible};
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
-use crate::policy::Policy;
-use crate::schema::validate::Schema;
-use anyhow::{Context as _, bail};
-use serde_json::Value;
+use anyhow::Context as _;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// The steps that the policy alone decides.
-const STEPS: [&str; 4] = ["visible", "arguments", "permission", "rules"];
-/// What is said of a call that passes them.
-const PASSED: &str = "passed";
 
 /// The call to judge again.
 #[derive(Debug, clap::Args)]
@@ -45,13 +36,15 @@ enum Judged {
 
 impl Replay {
     pub(super) fn run(&self, data: &Path, config: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<u8> {
-        let entry = self.find(data)?;
+        let entry = recorded::find(data, &self.action_id)?;
         let before = recorded(&entry);
         let policy = configured::load(config)?.1.reading.policy.context("the policy cannot be used")?;
         let mut text = String::new();
         let of = [&entry.action_id, &entry.user_id, &entry.tool].map(|word| plain(word));
         let _ = writeln!(text, "call {} · agent {} · tool {}", of[0], of[1], of[2]);
-        let judged = self.judge(&policy, &entry, &mut text)?;
+        let mut screen = Screen { policy: &policy, out: text };
+        let judged = self.judge(&mut screen, &entry)?;
+        let mut text = screen.out;
         let _ = writeln!(text, "then: {:24} under policy {}", plain(before), plain(&entry.policy));
         let code = match judged {
             Judged::Verdict(now) => {
@@ -69,43 +62,20 @@ impl Replay {
         Ok(code)
     }
 
-    fn find(&self, data: &Path) -> anyhow::Result<Entry> {
-        let mut found: Option<Call> = None;
-        for call in Calls::open(data)? {
-            let call = call?;
-            if !begins(&call.entry.action_id, &self.action_id) {
-                continue;
-            }
-            if found.as_ref().is_some_and(|found| found.entry.action_id != call.entry.action_id) {
-                bail!("several calls fit, give more of the id");
-            }
-            found = Some(call);
-        }
-        let wanted = plain(&self.action_id);
-        let call =
-            found.with_context(|| format!("no call's action id begins with {wanted}; see `toolgate ledger list`"))?;
-        Ok(call.entry)
-    }
-
-    fn judge(&self, policy: &Policy, entry: &Entry, out: &mut String) -> anyhow::Result<Judged> {
+    fn judge(&self, screen: &mut Screen<'_>, entry: &Entry) -> anyhow::Result<Judged> {
+        let policy = screen.policy;
         let Some(caller) = policy.identity.of_agent(&entry.user_id) else {
             return Ok(Judged::Undecided("the configuration has no such agent any more"));
         };
         if caller.roles != entry.roles || caller.tenant.as_ref().map(ToString::to_string) != entry.tenant_id {
-            let _ =
-                writeln!(out, "note: the agent's roles or tenant are others than they were; the present ones count");
+            let note = "note: the agent's roles or tenant are others than they were; the present ones count\n";
+            screen.out.push_str(note);
         }
         let tool = ToolName::new(&entry.tool);
-        for step in policy.allowlist.explain(&caller, &tool) {
-            let mark = if step.verdict.refuses() { "refused" } else { PASSED };
-            let _ = writeln!(out, "  visible     {mark:8} {step}");
-        }
-        let admitted = match policy.allowlist.admit(&caller, &tool) {
-            Ok(admitted) => match admitted.would_refuse() {
-                Some(refusal) => return Ok(Judged::Verdict(refusal.code().to_owned())),
-                None => admitted,
-            },
-            Err(denied) => return Ok(Judged::Verdict(denied.refusal.code().to_owned())),
+        screen.layers(&caller, &tool);
+        let admitted = match visible(policy, &caller, &tool, screen) {
+            Ok(admitted) => admitted,
+            Err(refusal) => return Ok(Judged::Verdict(refusal.code().to_owned())),
         };
         if entry.schema_hash.is_none() {
             return Ok(Judged::Undecided("no server offered the tool then; whether one does now is not looked at"));
@@ -118,41 +88,12 @@ impl Replay {
             Some(rule) => rule.split(&schema, whole).0.into_owned(),
             None => whole.clone(),
         })?;
-        Ok(self.ruled(admitted.on(&arguments).rules(), &caller, (&schema, &arguments), (entry, out)))
-    }
-
-    fn ruled(
-        &self,
-        rules: &crate::guards::ToolRules,
-        caller: &Caller,
-        call: (&Schema, &Value),
-        (entry, out): (&Entry, &mut String),
-    ) -> Judged {
-        match explain::ruled(rules, caller, call, out) {
+        Ok(match ruled(&admitted.on(&arguments), &caller, (&schema, &arguments), screen) {
             Err(refusal) => Judged::Verdict(refusal.code().to_owned()),
             Ok(_) if recorded(entry) == "schema_invalid" && self.input_schema.is_none() => {
                 Judged::Undecided("the tool's own schema may have refused it: give --input-schema")
             }
             Ok(_) => Judged::Verdict(PASSED.to_owned()),
-        }
-    }
-}
-
-/// What the policy said of the call then: the code with which it was refused or would have been, or that it passed.
-fn recorded(entry: &Entry) -> &str {
-    if let Some(code) = &entry.would_refuse {
-        return code;
-    }
-    let code = entry.aborted_reason.as_deref().filter(|_| STEPS.contains(&entry.stage.as_str()));
-    code.unwrap_or(PASSED)
-}
-
-/// The arguments, if they are the call's: as given, or without the key that toolgate takes off them.
-fn arguments(given: &str, entry: &Entry, split: impl FnOnce(&Value) -> Value) -> anyhow::Result<Value> {
-    let whole = explain::read("--arguments", given.to_owned().into())?;
-    let rest = split(&whole);
-    match [rest, whole].into_iter().find(|arguments| params_hash(arguments) == entry.params_hash) {
-        Some(arguments) => Ok(arguments),
-        None => bail!("these are not the call's arguments: their hash is another than params_hash in the ledger"),
+        })
     }
 }

@@ -24,7 +24,7 @@ pub(in crate::cli) fn plain(text: &str) -> String {
 
 /// JSON `text` for programs, and for people who look on: what acts is written as JSON escapes. That is the same JSON,
 /// since such letters stand in strings only.
-pub(super) fn json(text: &str) -> String {
+pub(in crate::cli) fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         if acts(letter) {

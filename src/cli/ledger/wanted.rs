@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Which calls are asked for; all conditions have to hold.
 #[derive(Debug, clap::Args)]
-pub(super) struct Wanted {
+pub(in crate::cli) struct Wanted {
     /// Only calls by this agent
     #[arg(long)]
     agent: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Whether `entry` is asked for.
-    pub(super) fn fits(&self, entry: &Entry) -> bool {
+    pub(in crate::cli) fn fits(&self, entry: &Entry) -> bool {
         let code = [&entry.aborted_reason, &entry.would_refuse];
         self.agent.as_ref().is_none_or(|agent| *agent == entry.user_id)
             && self.tool.as_ref().is_none_or(|tool| *tool == entry.tool)

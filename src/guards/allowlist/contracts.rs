@@ -45,6 +45,11 @@ impl Contracts {
         self.own.keys().chain(self.shared.iter().map(|shared| &shared.name))
     }
 
+    /// All of them with their names, in no order.
+    pub fn named(&self) -> impl Iterator<Item = (&ToolName, &Arc<ToolRules>)> {
+        self.own.iter().chain(self.shared.iter().map(|shared| (&shared.name, &shared.rules)))
+    }
+
     /// All of them, in no order.
     pub fn all(&self) -> impl Iterator<Item = &Arc<ToolRules>> {
         self.own.values().chain(self.shared.iter().map(|shared| &shared.rules))

@@ -196,6 +196,11 @@ impl Tasks {
         limits
     }
 
+    /// Whether any task is limited.
+    pub fn is_limited(&self) -> bool {
+        self.layers.iter().any(|layer| !layer.limits.is_empty())
+    }
+
     /// Every limit of `caller`'s tasks with the layer it comes from, for `explain`.
     pub fn explain(&self, caller: &Caller) -> Vec<String> {
         let line = |layer: &Layer, (dimension, most, action): &(Dimension, u64, Action)| {

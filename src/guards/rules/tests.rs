@@ -285,3 +285,55 @@ fn only_what_rules_read_is_counted_and_too_much_is_refused() {
     }
     assert!(Rule::default().apply(&caller(), &json!({ "content": long }), &permit()).is_ok());
 }
+
+/// What is decided before any call is said at load: rules that are never true, always true, or never tried (003-114).
+#[test]
+fn rules_that_no_call_decides_are_named() {
+    let schema = json!({
+        "properties": {
+            "amount": { "type": "integer", "minimum": 1, "maximum": 100 },
+            "loose": { "minimum": 1 },
+            "currency": { "enum": ["CNY", "USD"] },
+            "name": { "type": "string", "maxLength": 8 },
+            "to": { "properties": { "kind": { "const": "own" } }, "additionalProperties": false },
+        },
+        "additionalProperties": false,
+    });
+    let rows = [
+        ("arguments.amount > 100", "never"),
+        ("100 < arguments.amount", "never"),
+        ("arguments.amount > 99", ""),
+        ("arguments.amount < 1 || arguments.amount > 100", "never"),
+        ("arguments.loose < 1", "never"),
+        ("arguments.currency == 'EUR'", "never"),
+        ("!(arguments.currency in ['CNY', 'USD', 'EUR'])", "never"),
+        ("!(arguments.currency in ['CNY'])", ""),
+        ("size(arguments.name) > 8", "never"),
+        ("arguments.name.size() > 7", ""),
+        ("arguments.to.kind != 'own'", "never"),
+        ("has(arguments.absent)", "never"),
+        ("has(arguments.absent) && arguments.absent > 5", "never"),
+        ("arguments.absent == 1", "always"),
+        ("arguments.amount >= 1", "always"),
+        ("arguments.amount >= 2", ""),
+        ("caller.owner && arguments.amount > 100", "never"),
+        ("!caller.owner", ""),
+        ("arguments.amount > 100 || !caller.owner", ""),
+        ("true", "always"),
+        ("false", "never"),
+        ("arguments.name.all(x, true)", ""),
+    ];
+    for (when, expected) in rows {
+        let written = |code: &str, when: &str| Written { code: code.to_owned(), when: when.to_owned(), expected: None };
+        let mut problems = Problems::default();
+        let rules = Settings(vec![written("first", when), written("second", "!caller.owner")]);
+        let _rule = rules.compile_beside(schema.as_object().unwrap(), &mut problems);
+        let found: Vec<String> = problems.into_found().into_iter().map(|problem| problem.message).collect();
+        let words: &[&str] = match expected {
+            "never" => &["is never true: the contract's `arguments`, or the rule itself, rule it out"],
+            "always" => &["refuses every call", "is never tried: `first` refuses every call before it"],
+            _ => &[],
+        };
+        assert_eq!(found, words, "{when}");
+    }
+}

@@ -85,11 +85,11 @@ fn section_by_section(
         audit_fields: _, // all are kept
         owner_only,
     } = contract;
+    let rules = problems.under(rules::Settings::NAME, |problems| rules.compile_beside(&arguments.0, problems));
     let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
     let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
     let secrets = problems.under(secrets::Settings::NAME, |problems| secrets.compile(problems));
     let results = problems.under(results::Settings::NAME, |problems| results.map(|written| written.compile(problems)));
-    let rules = problems.under(rules::Settings::NAME, |problems| rules.compile(problems));
     let output = problems.under(output::Settings::NAME, |problems| output.compile(problems));
     let confirms = confirms.map(|one| problems.under(confirms::Settings::NAME, |problems| one.compile(problems)));
     let needs = needs(&permission, confirms.as_ref(), variants.as_ref().map(|variants| variants.by.as_str()));

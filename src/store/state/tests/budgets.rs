@@ -226,3 +226,18 @@ fn a_task_remembers_its_last_calls() {
     assert_eq!(task.history, (100 - HISTORY as u64..100).map(seen).collect::<Vec<_>>());
     assert_eq!((task.began, task.last, task.steps, task.calls), (START, START + 99, 0, 0));
 }
+
+/// Where nothing is enforced, calls are counted at their pace and always fit.
+#[test]
+fn what_is_only_counted_keeps_its_pace() {
+    let rate = Limits { rate: Some(Rate { calls: 2, per: 60_000 }), ..Limits::default() };
+    let limits = Limits { steps: Some(1), ..rate.clone() };
+    let mut view = View::default();
+    for _ in 0..5 {
+        run(&mut view, &reserve(&limits.only_counted(), "bank__pay", 2), START).unwrap();
+    }
+    assert_eq!(exceeded(&limits, &view, START), Some(Dimension::Steps));
+    // Five calls at half a minute each, two of them at once.
+    assert_eq!(exceeded(&rate, &view, START + 119_999), Some(Dimension::Rate));
+    assert_eq!(exceeded(&rate, &view, START + 120_000), None);
+}

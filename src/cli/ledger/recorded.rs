@@ -1,0 +1,64 @@
+//! A recorded call, as it is judged again: which it is, what the policy said of it then, and which arguments it had.
+
+use super::calls::{Call, Calls};
+use super::text::plain;
+use super::wanted::begins;
+use crate::cli::explain;
+use crate::gate::record::params_hash;
+use crate::model::entry::Entry;
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use std::path::Path;
+
+/// The steps that the policy alone decides.
+const STEPS: [&str; 4] = ["visible", "arguments", "permission", "rules"];
+/// What is said of a call that passes them.
+pub(in crate::cli) const PASSED: &str = "passed";
+
+/// The call whose action id begins with `id`.
+pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {
+    let mut found: Option<Call> = None;
+    for call in Calls::open(data)? {
+        let call = call?;
+        if !begins(&call.entry.action_id, id) {
+            continue;
+        }
+        if found.as_ref().is_some_and(|found| found.entry.action_id != call.entry.action_id) {
+            bail!("several calls fit, give more of the id");
+        }
+        found = Some(call);
+    }
+    let wanted = plain(id);
+    let call =
+        found.with_context(|| format!("no call's action id begins with {wanted}; see `toolgate ledger list`"))?;
+    Ok(call.entry)
+}
+
+/// What the policy said of the call then: the code with which it was refused or would have been, or that it passed.
+pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
+    if let Some(code) = &entry.would_refuse {
+        return code;
+    }
+    let code = entry.aborted_reason.as_deref().filter(|_| STEPS.contains(&entry.stage.as_str()));
+    code.unwrap_or(PASSED)
+}
+
+/// The arguments, if they are the call's: as given, or without the key that toolgate takes off them.
+pub(in crate::cli) fn arguments(
+    given: &str,
+    entry: &Entry,
+    split: impl FnOnce(&Value) -> Value,
+) -> anyhow::Result<Value> {
+    let whole = explain::read("--arguments", given.to_owned().into())?;
+    let rest = split(&whole);
+    match [rest, whole].into_iter().find(|arguments| params_hash(arguments) == entry.params_hash) {
+        Some(arguments) => Ok(arguments),
+        None => bail!("these are not the call's arguments: their hash is another than params_hash in the ledger"),
+    }
+}
+
+/// The arguments, if the ledger has all of them, because the contract's `audit` names all.
+pub(in crate::cli) fn audited(entry: &Entry) -> Option<Value> {
+    let audited = Value::Object(entry.audit.clone());
+    (params_hash(&audited) == entry.params_hash).then_some(audited)
+}

@@ -1,0 +1,97 @@
+//! `toolgate test`: test packs, calls that nobody makes, and whether the policies say of them what is expected. Nothing is
+//! executed, connected to or started.
+
+mod add;
+mod again;
+mod coverage;
+pub(super) mod find;
+mod machine;
+mod suite;
+mod words;
+
+use super::ledger::wanted::Wanted;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use suite::{Suites, Verdict};
+
+/// What to test.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Test packs, or directories with packs in a directory `tests` [default: `tests` beside the configured policies]
+    paths: Vec<PathBuf>,
+    /// The configuration whose policies are tested by packs that name none [default: the first above a pack]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Only what is not as expected
+    #[arg(long, short)]
+    quiet: bool,
+    /// Also which answers of which contracts no sample reaches
+    #[arg(long)]
+    coverage: bool,
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write the report to this file as XML, as `JUnit` does
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Judge recorded calls again instead, and say what would change under the policy as it is now. 1: something would
+    #[arg(long, value_name = "SOURCE", value_parser = ["ledger"], conflicts_with_all = ["junit", "coverage", "quiet"])]
+    replay: Option<String>,
+    /// The data directory with the ledger, as in the configuration
+    #[arg(long, value_name = "DIR", requires = "replay")]
+    data: Option<PathBuf>,
+    /// Arguments of recorded calls, an object a line: the ledger keeps their hash, and finds whose they are
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    arguments: Option<PathBuf>,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Make a sample of a recorded call
+    Add(add::Add),
+}
+
+/// Runs the packs. 0: all is as expected; 1: something is not, or a pack lacks what it has to hold.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let mut text = String::new();
+    let code = run_into(args, &mut text)?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(code)
+}
+
+fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
+    match (&args.verb, &args.replay) {
+        (Some(Verb::Add(add)), _) => add.run(out),
+        (None, Some(_)) => again::run(args, out),
+        (None, None) => judge(args, out),
+    }
+}
+
+fn judge(args: &Args, out: &mut String) -> anyhow::Result<u8> {
+    let suites = Suites::run(&find::packs(&args.paths, args.config.as_deref())?, args.config.as_deref())?;
+    if let Some(path) = &args.junit {
+        let mut text = String::new();
+        machine::junit(&suites, &mut text)?;
+        std::fs::write(path, text)?;
+    }
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&machine::json(&suites))?)?;
+    } else {
+        words::write(&suites, (args.quiet, args.coverage), out)?;
+    }
+    Ok(u8::from(!is_fine(&suites)))
+}
+
+fn is_fine(suites: &Suites) -> bool {
+    let wrong: usize = Verdict::ALL.into_iter().skip(1).map(|verdict| suites.count(verdict)).sum();
+    wrong == 0 && suites.errors() == 0 && suites.all.iter().all(|suite| coverage::missing(suite).is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! `toolgate test add`: a recorded call becomes a sample, so that what went wrong once is asked for ever after (003-20,
+//! 003-102).
+
+use super::find;
+use super::suite::Suites;
+use super::words::verdict;
+use crate::cli::configured;
+use crate::cli::ledger::recorded::{arguments, audited, find as recorded_call};
+use crate::cli::ledger::text::{json as plain_json, plain};
+use crate::gate::judge::CODES;
+use crate::guards::ToolRules;
+use crate::model::caller::Caller;
+use crate::model::entry::Entry;
+use crate::model::ids::ToolName;
+use crate::policy::Policy;
+use crate::policy::locate::Document;
+use crate::policy::pack::{ALLOW, Pack};
+use anyhow::{Context as _, bail};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The call to make a sample of.
+#[derive(Debug, clap::Args)]
+pub(super) struct Add {
+    /// The call's action id, or as much of its beginning as no other call has
+    action_id: String,
+    /// The arguments it had: the ledger keeps their hash, and compares. Not needed where the contract's `audit` names all
+    #[arg(long, value_name = "JSON")]
+    arguments: Option<String>,
+    /// The pack to add it to; one that is not there is begun. Without it, the sample is only printed
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// What is expected of the call [default: what was said then]
+    #[arg(long, value_name = "allow|CODE")]
+    expect: Option<String>,
+    /// What the sample shows [default: when and by whom it was called]
+    #[arg(long)]
+    name: Option<String>,
+    /// Why the verdict that is expected is right
+    #[arg(long, value_name = "WORDS")]
+    because: Option<String>,
+    /// The configuration that says where the ledger is and who calls
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data directory with the ledger, as in the configuration
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Add {
+    /// Prints the sample, or where it stands now and what is said of it.
+    pub(super) fn run(&self, out: &mut String) -> anyhow::Result<u8> {
+        let config = self.config.as_deref();
+        let data = self.data.clone().unwrap_or_else(|| configured::data(config));
+        let entry = recorded_call(&data, &self.action_id)?;
+        let policy = find::load(&configured::path(config)?).reading.policy.context("the policy cannot be used")?;
+        let arguments = self.arguments_of(&entry)?;
+        let pack = match &self.to {
+            Some(path) if path.exists() => Some(read(path)?),
+            _ => None,
+        };
+        let caller = caller(&entry, &policy, pack.as_ref());
+        let name = caller.as_ref().map_or_else(|| entry.user_id.clone(), Clone::clone);
+        let sample = self.sample(&entry, &name, arguments, state(&entry, &policy));
+        let Some(path) = &self.to else {
+            out.push_str(&written(&sample));
+            return Ok(0);
+        };
+        match pack {
+            Some(_) if caller.is_none() => bail!(
+                "neither {} nor the configuration has this caller; add it under `callers`:\n  {}: {}",
+                path.display(),
+                plain_json(&Value::from(name).to_string()),
+                plain_json(&identity(&entry).to_string())
+            ),
+            Some(_) => append(path, &sample)?,
+            None => begin(path, caller.is_none().then_some((&name, &entry)), &sample)?,
+        }
+        self.say(path, out)?;
+        Ok(0)
+    }
+
+    /// The arguments: from the ledger, where it has all, else as given.
+    fn arguments_of(&self, entry: &Entry) -> anyhow::Result<Value> {
+        match (&self.arguments, audited(entry)) {
+            (Some(given), _) => arguments(given, entry, without_key),
+            (None, Some(audited)) => Ok(audited),
+            // Nobody looked at the arguments of a tool that is not there.
+            (None, None) if entry.stage == "visible" => Ok(json!({})),
+            (None, None) => bail!("the ledger keeps the hash of the arguments only: give them with --arguments"),
+        }
+    }
+
+    fn sample(&self, entry: &Entry, caller: &str, arguments: Value, state: Map<String, Value>) -> Map<String, Value> {
+        let date = entry.time.split('T').next().unwrap_or_default();
+        let name = format!("{} by {} on {date}, {}", entry.tool, entry.user_id, entry.action_id);
+        let expect = self.expect.clone().unwrap_or_else(|| said(entry));
+        let parts = [
+            ("name", Some(Value::from(self.name.clone().unwrap_or(name)))),
+            ("caller", Some(caller.into())),
+            ("tool", Some(entry.tool.clone().into())),
+            ("arguments", Some(arguments)),
+            ("state", (!state.is_empty()).then(|| state.into())),
+            ("expect", Some(expect.into())),
+            ("because", self.because.clone().map(Value::from)),
+            ("repro", Some(entry.action_id.clone().into())),
+        ];
+        parts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    }
+
+    /// Where the sample stands, and what is said of it now.
+    fn say(&self, path: &Path, out: &mut String) -> anyhow::Result<()> {
+        let suites = Suites::run(&[path.to_path_buf()], self.config.as_deref())?;
+        for diagnostic in &suites.diagnostics {
+            writeln!(out, "{}", plain(&diagnostic.to_string()))?;
+        }
+        if let Some((posed, judged)) = suites.runs().flat_map(super::suite::Run::judged).last() {
+            writeln!(out, "{}:{}: {}", path.display(), judged.place.line, plain(&posed.name))?;
+            writeln!(out, "now: {}", verdict(posed, judged))?;
+        }
+        Ok(())
+    }
+}
+
+/// The key that toolgate takes off is no argument of the tool.
+fn without_key(whole: &Value) -> Value {
+    let mut rest = whole.clone();
+    if let Some(members) = rest.as_object_mut() {
+        members.shift_remove(crate::guards::idempotency::ARGUMENT);
+    }
+    rest
+}
+
+/// What the policy said then, as far as a sample can expect it.
+fn said(entry: &Entry) -> String {
+    let code = entry.would_refuse.as_ref().or(entry.aborted_reason.as_ref());
+    let of_rules = entry.stage == "rules" || entry.would_refuse.is_some();
+    let code = code.filter(|code| of_rules || CODES.contains(&code.as_str()));
+    code.cloned().unwrap_or_else(|| ALLOW.to_owned())
+}
+
+fn read(path: &Path) -> anyhow::Result<Pack> {
+    let (pack, diagnostics) = Pack::read(path);
+    let words: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+    pack.with_context(|| format!("{} cannot be used:\n{}", path.display(), words.join("\n")))
+}
+
+/// What the pack or the configuration calls the caller of `entry`.
+fn caller(entry: &Entry, policy: &Policy, pack: Option<&Pack>) -> Option<String> {
+    let is_it = |caller: &Caller| {
+        let tenant = caller.tenant.as_ref().map(ToString::to_string);
+        caller.agent.as_str() == entry.user_id && tenant == entry.tenant_id && caller.roles == entry.roles
+    };
+    let of_pack = pack.and_then(|pack| pack.callers().find(|(_, caller)| is_it(caller)).map(|(name, _)| name.clone()));
+    let configured = || policy.identity.of_agent(&entry.user_id).filter(|caller| is_it(caller));
+    of_pack.or_else(|| configured().map(|caller| caller.agent.to_string()))
+}
+
+fn identity(entry: &Entry) -> Value {
+    let mut identity = json!({ "agent": entry.user_id, "roles": entry.roles });
+    if let Some(tenant) = &entry.tenant_id {
+        identity["tenant"] = json!(tenant);
+    }
+    identity
+}
+
+/// What the task had used when its budget refused the call, by what it had left and what the policy allows now.
+fn state(entry: &Entry, policy: &Policy) -> Map<String, Value> {
+    let mut state = Map::new();
+    let Some(caller) = policy.identity.of_agent(&entry.user_id).filter(|_| entry.stage == "budget") else {
+        return state;
+    };
+    let tool = ToolName::new(&entry.tool);
+    let Ok(admitted) = policy.allowlist.admit(&caller, &tool) else { return state };
+    let rules: &ToolRules = admitted.rules();
+    let limits = rules.budget.ask(&policy.tasks, &caller, (&tool, rules.side_effect)).limits;
+    let left = |name: &str| entry.budget_remaining.as_ref()?.get(name)?.as_u64();
+    let numbers = [
+        ("calls_used", limits.calls_per_tool, "calls_per_task"),
+        ("steps_used", limits.steps, "steps"),
+        ("tool_calls", limits.tool_calls, "tool_calls"),
+        ("failures", limits.failures, "failures"),
+        ("failures_in_a_row", limits.failures_in_a_row, "failures_in_a_row"),
+    ];
+    for (key, limit, name) in numbers {
+        if let Some((limit, left)) = limit.zip(left(name)).filter(|(limit, left)| left < limit) {
+            state.insert(key.to_owned(), json!(limit - left));
+        }
+    }
+    let spent = limits.duration.zip(left("duration_ms")).map(|(limit, left)| limit.saturating_sub(left));
+    if let Some(spent) = spent.filter(|spent| *spent > 0) {
+        state.insert("elapsed".to_owned(), json!(format!("{spent}ms")));
+    }
+    let left = entry.budget_remaining.as_ref().and_then(|left| left.get("cost")?.as_f64());
+    let units = |micros: u64| Value::from(micros).as_f64().unwrap_or_default() / 1e6;
+    if let Some((limit, left)) = limits.cost.map(units).zip(left).filter(|(limit, left)| left < limit) {
+        state.insert("cost_used".to_owned(), json!(limit - left));
+    }
+    if let Some(rate) = limits.rate.filter(|_| state.is_empty()) {
+        state.insert("calls_now".to_owned(), json!(rate.calls));
+    }
+    state
+}
+
+/// The sample as lines of YAML. JSON is YAML, so that every value is written as such.
+fn written(sample: &Map<String, Value>) -> String {
+    let line = |(index, (key, value)): (usize, (&String, &Value))| {
+        let mark = if index == 0 { "- " } else { "  " };
+        format!("  {mark}{key}: {}\n", plain_json(&value.to_string()))
+    };
+    sample.iter().enumerate().map(line).collect()
+}
+
+fn begin(path: &Path, caller: Option<(&String, &Entry)>, sample: &Map<String, Value>) -> anyhow::Result<()> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let mut text = format!("pack: {}\n", plain_json(&Value::from(name).to_string()));
+    if let Some((name, entry)) = caller {
+        let (name, identity) = (Value::from(name.as_str()).to_string(), identity(entry).to_string());
+        writeln!(text, "callers:\n  {}: {}", plain_json(&name), plain_json(&identity))?;
+    }
+    write!(text, "samples:\n{}", written(sample))?;
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+    }
+    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// Adds the sample at the end of the file, if it is one more sample there and nothing else changes.
+fn append(path: &Path, sample: &Map<String, Value>) -> anyhow::Result<()> {
+    let file = path.display().to_string();
+    let before = Document::read(path).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+    let end = if before.text().ends_with('\n') { "" } else { "\n" };
+    let text = format!("{}{end}{}", before.text(), written(sample));
+    let mut expected = before.tree().clone();
+    if let Some(samples) = expected.get_mut("samples").and_then(Value::as_array_mut) {
+        samples.push(Value::Object(sample.clone()));
+    }
+    match Document::parse(&file, text.clone()) {
+        Ok(after) if *after.tree() == expected => {
+            std::fs::write(path, text).with_context(|| format!("{file} cannot be written"))
+        }
+        _ => bail!("{file} does not end with a list `samples` indented by two; add it by hand:\n{}", written(sample)),
+    }
+}

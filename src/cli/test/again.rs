@@ -1,0 +1,254 @@
+//! `toolgate test --replay ledger`: what a changed policy says of the calls that were recorded: what would change, before
+//! it ships. The ledger has no arguments, so what depends on them is judged only where they are known.
+
+use super::{Args, find};
+use crate::cli::ledger::calls::Calls;
+use crate::cli::ledger::recorded::{PASSED, audited, recorded};
+use crate::cli::ledger::text::plain;
+use crate::cli::{configured, explain};
+use crate::gate::judge::{Notes, ruled, visible};
+use crate::gate::record::params_hash;
+use crate::gate::trail::Stage;
+use crate::guards::allowlist::Admitted;
+use crate::model::caller::Caller;
+use crate::model::entry::Entry;
+use crate::model::ids::ToolName;
+use crate::model::refusal::Refusal;
+use crate::policy::Policy;
+use crate::policy::pack::{Known, Pack};
+use crate::schema::Schema;
+use crate::store::journal::Error;
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+
+/// Rows of the report at most; agents can name any number of tools.
+const MAX_ROWS: usize = 4096;
+/// Bytes of a file with arguments, and of one line of it, at most.
+const MAX_FILE: u64 = 256 << 20;
+const MAX_LINE: usize = 4 << 20;
+
+/// What is the same for many calls.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    agent: String,
+    tool: String,
+    then: String,
+    now: Now,
+}
+
+/// What is judged now.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Now {
+    /// `passed`, or the code of a refusal.
+    Verdict(String),
+    /// It depends on what is not known.
+    Undecided(&'static str),
+}
+
+/// How many calls, and one of them.
+#[derive(Debug)]
+struct Many {
+    count: u64,
+    action_id: String,
+}
+
+/// What the calls are judged by.
+struct Judge {
+    policy: Policy,
+    packs: Vec<Pack>,
+    anything: Schema,
+    /// By their hash.
+    arguments: HashMap<String, Value>,
+}
+
+struct Silent;
+
+impl Notes for Silent {
+    fn note<T>(&mut self, _: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
+        verdict
+    }
+}
+
+/// Prints what would change. 0: nothing that is known; 1: something.
+pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
+    let config = args.config.as_deref();
+    let data = args.data.clone().unwrap_or_else(|| configured::data(config));
+    let (path, loaded) = configured::load(config)?;
+    let policy = loaded.reading.policy.context("the policy cannot be used")?;
+    let files = if args.paths.is_empty() {
+        find::beside(&path, &loaded.reading.files)?
+    } else {
+        find::packs(&args.paths, config)?
+    };
+    let packs = files.iter().filter_map(|file| Pack::read(file).0).collect();
+    let arguments = args.arguments.as_deref().map(known).transpose()?.unwrap_or_default();
+    let judge = Judge { policy, packs, anything: explain::schema(None)?, arguments };
+    let (mut rows, mut unreadable): (BTreeMap<Row, Many>, u64) = (BTreeMap::new(), 0);
+    for call in Calls::open(&data)? {
+        let entry = match call {
+            Ok(call) => call.entry,
+            Err(Error::Unreadable { .. }) => {
+                unreadable += 1;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if args.wanted.fits(&entry) {
+            let (then, now) = (recorded(&entry).to_owned(), judge.again(&entry));
+            count(&mut rows, Row { agent: entry.user_id, tool: entry.tool, then, now }, entry.action_id);
+        }
+    }
+    report(&judge.policy.version, (&rows, unreadable), args.json, out)?;
+    Ok(u8::from(rows.keys().any(Row::has_changed)))
+}
+
+fn count(rows: &mut BTreeMap<Row, Many>, row: Row, action_id: String) {
+    let others = || Row { agent: "…".to_owned(), tool: "…".to_owned(), ..row.clone() };
+    let row = if rows.len() < MAX_ROWS || rows.contains_key(&row) { row } else { others() };
+    rows.entry(row).or_insert(Many { count: 0, action_id }).count += 1;
+}
+
+/// The arguments in the file, one object a line, by their hash.
+fn known(path: &Path) -> anyhow::Result<HashMap<String, Value>> {
+    let cannot = || format!("{} cannot be read", path.display());
+    let file = std::fs::File::open(path).with_context(cannot)?.take(MAX_FILE);
+    let mut found = HashMap::new();
+    for (index, line) in BufReader::new(file).split(b'\n').enumerate() {
+        let line = line.with_context(cannot)?;
+        if line.len() > MAX_LINE {
+            bail!("{}:{}: longer than {MAX_LINE} bytes", path.display(), index + 1);
+        }
+        if !line.trim_ascii().is_empty() {
+            let arguments = explain::read(&format!("{}:{}", path.display(), index + 1), line.into())?;
+            found.insert(params_hash(&arguments), arguments);
+        }
+    }
+    Ok(found)
+}
+
+impl Judge {
+    /// What the policy says of the call now, as far as it can be known.
+    fn again(&self, entry: &Entry) -> Now {
+        let policy = &self.policy;
+        if policy.version == entry.policy {
+            return Now::Verdict(recorded(entry).to_owned());
+        }
+        let Some(caller) = policy.identity.of_agent(&entry.user_id) else {
+            return Now::Undecided("the configuration has no such agent any more");
+        };
+        let tool = ToolName::new(&entry.tool);
+        let admitted = match visible(policy, &caller, &tool, &mut Silent) {
+            Ok(admitted) => admitted,
+            Err(refusal) => return Now::Verdict(refusal.code().to_owned()),
+        };
+        if entry.schema_hash.is_none() {
+            return Now::Undecided("no server offered the tool then");
+        }
+        if let Some(refusal) = admitted.rules().permission.refuses(&caller) {
+            return Now::Verdict(refusal.code().to_owned());
+        }
+        let audited = audited(entry);
+        match audited.as_ref().or_else(|| self.arguments.get(&entry.params_hash)) {
+            None => Now::Undecided("the ledger has no arguments: give them with --arguments"),
+            Some(arguments) => self.with(&admitted, &caller, &tool, arguments),
+        }
+    }
+
+    fn with(&self, admitted: &Admitted<'_>, caller: &Caller, tool: &ToolName, arguments: &Value) -> Now {
+        let known = self.packs.iter().find_map(|pack| match pack.tool(tool) {
+            Known::Schema(schema) => Some(schema),
+            Known::Absent | Known::Nothing => None,
+        });
+        match ruled(admitted, caller, (known.unwrap_or(&self.anything), arguments), &mut Silent) {
+            Err(Refusal::SchemaInvalid { .. }) if known.is_none() => {
+                Now::Undecided("no pack has the tool's schema under `servers`")
+            }
+            Err(refusal) => Now::Verdict(refusal.code().to_owned()),
+            Ok(_) => Now::Verdict(PASSED.to_owned()),
+        }
+    }
+}
+
+impl Row {
+    fn has_changed(&self) -> bool {
+        matches!(&self.now, Now::Verdict(now) if *now != self.then)
+    }
+}
+
+type Rows = BTreeMap<Row, Many>;
+
+fn report(version: &str, (rows, unreadable): (&Rows, u64), as_json: bool, out: &mut String) -> anyhow::Result<()> {
+    let changed: Vec<(&Row, &Many)> = rows.iter().filter(|(row, _)| row.has_changed()).collect();
+    let (calls, different) = (rows.values().map(|many| many.count).sum::<u64>(), sum(&changed));
+    let mut undecided: BTreeMap<&str, u64> = BTreeMap::new();
+    for (row, many) in rows {
+        if let Now::Undecided(why) = row.now {
+            *undecided.entry(why).or_default() += many.count;
+        }
+    }
+    let verdicts = verdicts(rows);
+    if as_json {
+        let rows = changed.iter().map(|(row, many)| change(row, many)).collect::<Vec<_>>();
+        let verdicts: BTreeMap<&str, Value> =
+            verdicts.iter().map(|(code, (then, now))| (*code, json!({ "then": then, "now": now }))).collect();
+        let report = json!({
+            "policy": version, "calls": calls, "changed": different, "changes": rows, "verdicts": verdicts,
+            "undecided": undecided, "unreadable": unreadable,
+        });
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+        return Ok(());
+    }
+    writeln!(out, "recorded calls, judged again under policy {version}; nothing was executed\n")?;
+    if !changed.is_empty() {
+        writeln!(out, "{:>7}  {:16} {:32} {:24} {:24} SUCH AS", "CHANGED", "AGENT", "TOOL", "THEN", "NOW")?;
+        for (row, Many { count, action_id }) in &changed {
+            let [agent, tool, then] = [&row.agent, &row.tool, &row.then].map(|text| plain(text));
+            let Now::Verdict(now) = &row.now else { continue };
+            writeln!(out, "{count:>7}  {agent:16} {tool:32} {then:24} {:24} {}", plain(now), plain(action_id))?;
+        }
+        out.push('\n');
+    }
+    writeln!(out, "{:24} {:>9} {:>9}", "VERDICT", "THEN", "NOW")?;
+    for (code, (then, now)) in &verdicts {
+        writeln!(out, "{:24} {then:>9} {now:>9}", plain(code))?;
+    }
+    out.push('\n');
+    for (why, count) in &undecided {
+        writeln!(out, "{count} undecided: {why}")?;
+    }
+    if unreadable > 0 {
+        writeln!(out, "{unreadable} records cannot be read; see `toolgate ledger verify`")?;
+    }
+    match different {
+        0 => writeln!(out, "ok: of {calls} calls none is known to change")?,
+        _ => writeln!(out, "CHANGED: {different} of {calls} calls")?,
+    }
+    Ok(())
+}
+
+fn sum(rows: &[(&Row, &Many)]) -> u64 {
+    rows.iter().map(|(_, many)| many.count).sum()
+}
+
+fn change(row: &Row, many: &Many) -> Value {
+    let Row { agent, tool, then, now } = row;
+    let now = if let Now::Verdict(now) = now { now } else { "" };
+    let Many { count, action_id } = many;
+    json!({ "agent": agent, "tool": tool, "then": then, "now": now, "calls": count, "such_as": action_id })
+}
+
+/// How many calls have which verdict, then and now; like for like: only calls that are decided both times (003-117).
+fn verdicts(rows: &Rows) -> BTreeMap<&str, (u64, u64)> {
+    let mut verdicts: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (row, many) in rows {
+        if let Now::Verdict(now) = &row.now {
+            verdicts.entry(&row.then).or_default().0 += many.count;
+            verdicts.entry(now).or_default().1 += many.count;
+        }
+    }
+    verdicts
+}

@@ -1,0 +1,297 @@
+//! Scenarios of `toolgate test`: what the screens say, and what makes it fail.
+
+use super::{Args, run_into};
+use clap::Parser as _;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+#[derive(Debug, clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// The documents' example (003-21 … 003-31), with the script's values (003-30, 003-54 … 003-61).
+const POLICY: &str = r#"
+contracts:
+  billing__create_invoice:
+    purpose: Create a draft invoice for the caller's tenant.
+    actions: [write]
+    permission: { roles: [billing_admin], tenant: /tenant_id }
+    arguments: { properties: { memo: { type: string, maxLength: 20 } } }
+    rules:
+      - { code: amount_out_of_range, when: "!has(arguments.amount) || type(arguments.amount) != int || arguments.amount < 1 || arguments.amount > 5000000" }
+      - { code: currency_not_allowed, when: "!has(arguments.currency) || !(arguments.currency in ['CNY', 'USD'])" }
+      - { code: customer_id_invalid, when: "!has(arguments.customer_id) || size(arguments.customer_id) < 1 || size(arguments.customer_id) > 64" }
+    idempotency: { derive: [/tenant_id, /customer_id, /amount], ttl: 1h }
+    budget: { max_calls_per_task: 1, timeout_ms: 3000, cost: 1 }
+    side_effect: { writes: "invoices(draft)", rollback: { tool: billing__delete_draft_invoice } }
+    secrets: []
+"#;
+
+const HEAD: &str = "pack: invoice
+policies: [../policy.yaml]
+callers:
+  clerk: { agent: support-bot, tenant: t_001, roles: [billing_admin] }
+  reader: { agent: support-bot, tenant: t_001, roles: [viewer] }
+samples:
+";
+
+/// The legal call (003-31) by a caller, with something else at its end, and what is expected.
+fn sample(name: &str, caller: &str, (more, state): (&str, &str), expect: &str) -> String {
+    let legal = "tenant_id: t_001, currency: CNY, amount: 1200, customer_id: c_123";
+    let kept: Vec<&str> = legal.split(", ").filter(|part| !more.contains(part.split(':').next().unwrap())).collect();
+    let arguments =
+        [kept.join(", "), more.trim_start_matches('-').to_owned()].into_iter().filter(|part| !part.is_empty());
+    let arguments = arguments.collect::<Vec<_>>().join(", ").replace(", gone", "");
+    let state = if state.is_empty() { String::new() } else { format!("    state: {{ {state} }}\n") };
+    format!(
+        "  - name: {name}\n    caller: {caller}\n    tool: billing__create_invoice\n    arguments: {{ {arguments} }}\n{state}    \
+         expect: {expect}\n"
+    )
+}
+
+/// What every pack has to hold (003-38).
+fn least() -> [String; 3] {
+    [
+        sample("foreign", "clerk", ("tenant_id: t_999", ""), "tenant_mismatch"),
+        sample("memo", "clerk", ("memo: 7", ""), "schema_invalid"),
+        sample("second", "clerk", ("", "calls_used: 1"), "budget_calls_exceeded"),
+    ]
+}
+
+/// A directory with the example and this pack.
+fn stage(pack: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("tests")).unwrap();
+    fs::write(directory.path().join("policy.yaml"), POLICY).unwrap();
+    fs::write(directory.path().join("tests/invoice.yaml"), pack).unwrap();
+    directory
+}
+
+/// What is printed, without the directory and the policy's version, and the exit code.
+fn test(directory: &Path, more: &[&str]) -> (String, u8) {
+    let words = [&["test", directory.to_str().unwrap()], more].concat();
+    let mut out = String::new();
+    let code = run_into(&Line::parse_from(words).args, &mut out).unwrap();
+    let version = regex::Regex::new(r#"(policy |"policy": ")[0-9a-f]{12}"#).unwrap();
+    let out = out.replace(&format!("{}/", directory.display()), "");
+    (version.replace_all(&out, "${1}VERSION").into_owned(), code)
+}
+
+/// 003-21 … 003-34, 003-39, 003-54 … 003-61: the documents' example, code by code; all of it is as expected, and says so
+/// with exit code 0.
+#[test]
+fn the_example_of_the_documents_is_as_expected() {
+    let long = |letters: usize| format!("customer_id: {}", "c".repeat(letters));
+    let rows = [
+        ("003-31 legal", "clerk", ("", ""), "allow"),
+        ("003-22 003-57 role", "reader", ("", ""), "rbac_denied"),
+        ("003-23 003-32 003-56 tenant", "clerk", ("tenant_id: t_999", ""), "tenant_mismatch"),
+        ("003-23 no tenant", "clerk", ("-gone tenant_id", ""), "tenant_mismatch"),
+        ("003-24 0", "clerk", ("amount: 0", ""), "amount_out_of_range"),
+        ("003-24 003-59 1", "clerk", ("amount: 1", ""), "allow"),
+        ("003-24 003-59 most", "clerk", ("amount: 5000000", ""), "allow"),
+        ("003-24 more", "clerk", ("amount: 5000001", ""), "amount_out_of_range"),
+        ("003-24 none", "clerk", ("-gone amount", ""), "amount_out_of_range"),
+        ("003-24 text", "clerk", ("amount: \"1200\"", ""), "amount_out_of_range"),
+        ("003-25 003-58 EUR", "clerk", ("currency: EUR", ""), "currency_not_allowed"),
+        ("003-25 USD", "clerk", ("currency: USD", ""), "allow"),
+        ("003-26 empty", "clerk", ("customer_id: \"\"", ""), "customer_id_invalid"),
+        ("003-26 003-60 64", "clerk", (&long(64), ""), "allow"),
+        ("003-26 003-60 65", "clerk", (&long(65), ""), "customer_id_invalid"),
+        ("003-39 memo", "clerk", ("memo: 7", ""), "schema_invalid"),
+        ("003-27 003-33 003-61 used", "clerk", ("", "calls_used: 1"), "budget_calls_exceeded"),
+    ];
+    let samples: String = rows
+        .iter()
+        .map(|(name, caller, (more, state), expect)| {
+            let gone = more.strip_prefix("-gone ");
+            let text = sample(name, caller, (gone.map_or(*more, |_| "gone"), state), expect);
+            gone.map_or(text.clone(), |key| without(&text, key))
+        })
+        .collect();
+    let unknown =
+        "  - { name: 003-21 no contract, caller: clerk, tool: billing__drop, expect: tool_not_allowlisted }\n";
+    let directory = stage(&format!("{HEAD}{samples}{unknown}"));
+    let (out, code) = test(directory.path(), &["--coverage"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("coverage of invoice: 9 of 9 answers"), "{out}");
+    assert!(out.ends_with("ok: 1 pack, 18 samples, all as expected\n"), "{out}");
+}
+
+/// The sample without the argument `key`.
+fn without(text: &str, key: &str) -> String {
+    let line = |line: &str| {
+        let Some((before, rest)) = line.split_once(&format!("{key}: ")) else { return line.replace(", gone", "") };
+        let after = rest.split_once(", ").map_or(" }", |(_, after)| after);
+        format!("{before}{after}").replace(", gone", "")
+    };
+    text.lines().map(|one| if one.contains("arguments:") { line(one) } else { one.to_owned() } + "\n").collect()
+}
+
+fn wrong() -> String {
+    let [foreign, memo, second] = least();
+    [
+        HEAD.to_owned(),
+        foreign.replace("t_999", "t_001"),
+        memo.replace(
+            "expect: schema_invalid",
+            "expect: rbac_denied\n    because: \"who may not write <memos> has no role & no say\"",
+        ),
+        second.replace("budget_calls_exceeded", "allow"),
+        sample("legal", "clerk", ("", ""), "allow"),
+    ]
+    .concat()
+}
+
+/// 003-35: a pack that is wrong on purpose gets each of the three verdicts, and exit code 1.
+#[test]
+fn a_wrong_pack_gets_each_verdict() {
+    let directory = stage(&wrong());
+    let (out, code) = test(directory.path(), &["--coverage"]);
+    assert_eq!(code, 1, "{out}");
+    insta::assert_snapshot!(out);
+    let (quiet, code) = test(directory.path(), &["--quiet"]);
+    assert!(code == 1 && !quiet.contains("  ok ") && quiet.contains("UNEXPECTED PASS"), "{quiet}");
+}
+
+/// What CI systems read says the same, whatever stands in the names.
+#[test]
+fn programs_read_the_same_verdicts() {
+    let directory = stage(&wrong());
+    let junit = directory.path().join("junit.xml");
+    let (json, code) = test(directory.path(), &["--json", "--junit", junit.to_str().unwrap()]);
+    assert_eq!(code, 1);
+    insta::assert_snapshot!("json", json);
+    let xml = fs::read_to_string(junit).unwrap().replace(&format!("{}/", directory.path().display()), "");
+    insta::assert_snapshot!("junit", xml);
+}
+
+/// 003-38, 003-40, 003-116: packs that lack a sample of what has to be refused block the release; a budget by count counts
+/// as a budget, and what the policy cannot refuse is not asked for.
+#[test]
+fn a_pack_without_the_least_samples_fails() {
+    let of = |samples: &[&String]| format!("{HEAD}{}", samples.iter().map(|text| text.as_str()).collect::<String>());
+    let [foreign, memo, second] = least();
+    let (out, code) = test(stage(&of(&[&foreign, &memo, &second])).path(), &[]);
+    assert_eq!(code, 0, "{out}");
+    for (kept, lacks) in [
+        ([&memo, &second], "`tenant_mismatch`"),
+        ([&foreign, &second], "`schema_invalid`"),
+        ([&foreign, &memo], "`budget_calls_exceeded`"),
+    ] {
+        let (out, code) = test(stage(&of(&kept)).path(), &[]);
+        let words = format!("MISSING  no sample of invoice shows a call that is refused with {lacks}\n");
+        assert!(code == 1 && out.contains(&words) && out.ends_with("2 samples: 1 MISSING\n"), "{out}");
+    }
+    // What is expected in vain shows nothing.
+    let (out, _) = test(stage(&of(&[&foreign.replace("t_999", "t_001"), &memo, &second])).path(), &[]);
+    assert!(out.contains("1 UNEXPECTED PASS, 1 MISSING"), "{out}");
+    let unlimited = POLICY.replace("max_calls_per_task: 1, ", "").replace(", tenant: /tenant_id", "");
+    let directory = stage(&of(&[&memo]));
+    fs::write(directory.path().join("policy.yaml"), unlimited).unwrap();
+    let (out, code) = test(directory.path(), &[]);
+    assert_eq!(code, 0, "{out}");
+}
+
+/// Several packs of one policy need the samples together.
+#[test]
+fn packs_of_one_policy_count_together() {
+    let [foreign, memo, second] = least();
+    let directory = stage(&format!("{HEAD}{foreign}"));
+    let other = format!("{HEAD}{memo}{second}").replace("pack: invoice", "pack: more");
+    fs::write(directory.path().join("tests/more.yaml"), other).unwrap();
+    let (out, code) = test(directory.path(), &["--quiet"]);
+    assert_eq!((out.as_str(), code), ("ok: 2 packs, 3 samples, all as expected\n", 0));
+}
+
+/// All problems of a pack at once, each with its place; nothing of it is run.
+#[test]
+fn a_pack_that_cannot_be_used_says_why() {
+    let broken = "pack: ''
+policies: [../policy.yaml, ../absent.yaml]
+servers: { billing: { tools: [ { name: create_invoice, inputSchema: { type: objet } } ] } }
+callers:
+  clerk: { agent: ' ', roles: [''], token: a-token-of-16-bytes }
+  other: { agnet: bot }
+samples:
+  - { name: one, caller: clerk, tool: billing__create_invoice, expect: allow, state: { repeated: 40, cost_used: -1 } }
+  - { name: one, caller: clerk, tool: billing__create_invoice, expect: allow, state: { elapsed: soon } }
+  - { name: two, caller: clerk, tool: billing__create_invoice, arguments: [] }
+";
+    let (out, code) = test(stage(broken).path(), &[]);
+    assert_eq!(code, 1, "{out}");
+    insta::assert_snapshot!("broken", out);
+    let unknown = "  - { name: a, caller: nobody, tool: billing__create_invoice, expect: allow }
+  - { name: b, caller: clerk, tool: billing__create_invoice, expect: tenant_missmatch }
+  - { name: c, caller: clerk, tool: billing__create_invoice, expect: outcome_unknown }
+  - { name: d, caller: clerk, tool: billing__create_invoice, arguments: { memo: 7 }, expect: schema_invalid, repro: r-17 }
+";
+    let (out, code) = test(stage(&format!("{HEAD}{unknown}")).path(), &[]);
+    assert_eq!(code, 1, "{out}");
+    insta::assert_snapshot!("unknown", out);
+}
+
+/// Each part of a task's state has its limit, in the order of the gate (003-33, 003-40, 003-115).
+#[test]
+fn the_state_of_the_task_counts() {
+    let policy = "
+contracts:
+  s__pay: { purpose: p, actions: [pay], irreversible: true, secrets: [], idempotency: { require: true }, budget: { max_calls_per_task: 3, cost: 2, rate: { calls: 2, per: 1m } } }
+budgets: { global: { max_steps: 9, max_tool_calls: 8, max_cost: 10, max_duration: 5m, max_failures: 4, max_failures_in_a_row: 2 } }
+repetition: { warn: 2, stop: 3, refusals: 5 }
+";
+    let rows = [
+        ("", "allow"),
+        ("repeated: 2", "allow"),
+        ("repeated: 3", "loop_detected"),
+        ("refused: 5", "loop_detected"),
+        ("calls_used: 2", "allow"),
+        ("calls_used: 3", "budget_calls_exceeded"),
+        ("calls_now: 1", "allow"),
+        ("calls_now: 2", "budget_exceeded"),
+        ("steps_used: 9", "budget_exceeded"),
+        ("tool_calls: 8", "budget_exceeded"),
+        ("cost_used: 8", "allow"),
+        ("cost_used: 8.5", "budget_exceeded"),
+        ("elapsed: 299s", "allow"),
+        ("elapsed: 5m", "budget_exceeded"),
+        ("failures: 3", "allow"),
+        ("failures: 4", "budget_exceeded"),
+        ("failures_in_a_row: 2", "budget_exceeded"),
+    ];
+    let mut pack = "pack: state\npolicies: [../policy.yaml]\ncallers: { bot: { agent: bot } }\nsamples:\n".to_owned();
+    for (state, expect) in rows {
+        writeln!(
+            pack,
+            "  - {{ name: \"{state}.\", caller: bot, tool: s__pay, key: k, state: {{ {state} }}, expect: {expect} }}"
+        )
+        .unwrap();
+    }
+    pack += "  - { name: no key, caller: bot, tool: s__pay, expect: idempotency_key_required }\n";
+    pack += "  - { name: no object, caller: bot, tool: s__pay, key: k, arguments: { a: null }, expect: allow }\n";
+    let directory = stage(&pack);
+    fs::write(directory.path().join("policy.yaml"), policy).unwrap();
+    let (out, _) = test(directory.path(), &[]);
+    assert!(!out.contains("FAIL "), "{out}");
+}
+
+/// 003-30 … 003-35, 003-38: the pack that ships with the quickstart passes and reaches every answer of its policy.
+#[test]
+fn the_quickstart_ships_a_whole_pack() {
+    let quickstart = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart");
+    let (out, code) = test(&quickstart, &["--coverage"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(!out.contains("no sample reaches"), "{out}");
+}
+
+/// A directory without packs is told where they are looked for.
+#[test]
+fn packs_that_are_not_there_are_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = Line::parse_from(["test", directory.path().to_str().unwrap()]).args;
+    let error = run_into(&args, &mut String::new()).unwrap_err().to_string();
+    assert!(error.starts_with("no test packs in ") && error.contains("in a directory `tests`"), "{error}");
+}

@@ -1,0 +1,115 @@
+//! The report that people read.
+
+use super::coverage::{Coverage, missing};
+use super::suite::{Judged, Run, Suites, Verdict};
+use crate::cli::ledger::text::plain;
+use crate::gate::trail::Stage;
+use crate::policy::pack::{ALLOW, Posed};
+use std::fmt::{self, Write};
+
+/// Columns for a sample's name.
+const NAME: usize = 48;
+
+/// Writes the report; `quiet`: only what is not as expected, and the sum.
+pub(super) fn write(suites: &Suites, (quiet, coverage): (bool, bool), out: &mut String) -> fmt::Result {
+    for diagnostic in &suites.diagnostics {
+        writeln!(out, "{}", plain_lines(&diagnostic.to_string()))?;
+    }
+    if !suites.diagnostics.is_empty() {
+        out.push('\n');
+    }
+    for run in suites.runs() {
+        let judged = || run.judged().filter(|(_, judged)| !quiet || judged.verdict != Verdict::Expected);
+        if judged().next().is_none() && quiet {
+            continue;
+        }
+        writeln!(out, "pack {} · {} · policy {}", plain(&run.pack.name), run.pack.file.display(), run.policy.version)?;
+        for (posed, judged) in judged() {
+            sample(run, posed, judged, out)?;
+        }
+        out.push('\n');
+    }
+    for suite in &suites.all {
+        let of = || suite.runs.iter().map(|run| plain(&run.pack.name)).collect::<Vec<_>>().join(", ");
+        if coverage {
+            covered(&Coverage::of(suite), &of(), out)?;
+        }
+        for code in missing(suite) {
+            writeln!(out, "MISSING  no sample of {} shows a call that is refused with {code}", of())?;
+        }
+    }
+    sum(suites, out)
+}
+
+fn sample(run: &Run, posed: &Posed, judged: &Judged, out: &mut String) -> fmt::Result {
+    let name = plain(&posed.name);
+    let expect = posed.expect.as_deref().unwrap_or(ALLOW);
+    if judged.verdict == Verdict::Expected {
+        return writeln!(out, "  ok    {name:NAME$}  {expect}");
+    }
+    writeln!(out, "  FAIL  {name:NAME$}  {}", verdict(posed, judged))?;
+    let place = &judged.place;
+    let (file, caller, tool) = (run.pack.file.display(), plain(&posed.caller), plain(posed.tool.as_str()));
+    writeln!(out, "        {file}:{}:{}: {tool} by {caller}", place.line, place.column)?;
+    writeln!(out, "        {}", way(judged))?;
+    if let Some(because) = &posed.because {
+        writeln!(out, "        expected {expect}, because {}", plain(because))?;
+    }
+    Ok(())
+}
+
+/// The verdict as the documents write it (003-35).
+pub(super) fn verdict(posed: &Posed, judged: &Judged) -> String {
+    let got = judged.got.as_ref().map_or(ALLOW, |got| &got.code);
+    let expect = posed.expect.as_deref().unwrap_or(ALLOW);
+    format!("{} got={got} expect={expect}", judged.verdict.words())
+}
+
+/// The steps, in words.
+pub(super) fn way(judged: &Judged) -> String {
+    let words = |steps: &[Stage]| steps.iter().map(|stage| stage.as_str()).collect::<Vec<_>>().join(", ");
+    match (&judged.got, judged.steps.split_last()) {
+        (Some(got), Some((last, []))) => format!("refused at {}: {}", last.as_str(), plain(&got.words)),
+        (Some(got), Some((last, before))) => {
+            format!("passed {}; refused at {}: {}", words(before), last.as_str(), plain(&got.words))
+        }
+        (_, _) => format!("passed {}", words(&judged.steps)),
+    }
+}
+
+fn covered(coverage: &Coverage, packs: &str, out: &mut String) -> fmt::Result {
+    let reached = coverage.rows.len() - coverage.missing().count();
+    writeln!(out, "coverage of {packs}: {reached} of {} answers", coverage.rows.len())?;
+    for row in coverage.missing() {
+        let tool = row.tool.as_ref().map_or("of any tool", |tool| tool.as_str());
+        writeln!(out, "  no sample reaches  {tool:36}  {}", row.answer)?;
+    }
+    out.push('\n');
+    Ok(())
+}
+
+fn sum(suites: &Suites, out: &mut String) -> fmt::Result {
+    let (packs, samples) = (suites.runs().count(), suites.runs().map(|run| run.judged.len()).sum::<usize>());
+    let wrong = Verdict::ALL.into_iter().filter(|verdict| *verdict != Verdict::Expected);
+    let mut problems: Vec<String> = wrong
+        .map(|verdict| (suites.count(verdict), verdict.words()))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
+    let missing: usize = suites.all.iter().map(|suite| missing(suite).len()).sum();
+    let kinds = [(missing, "MISSING"), (suites.errors(), "errors in files")];
+    problems.extend(kinds.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")));
+    let of = format!("{packs} {}, {samples} {}", noun(packs, "pack"), noun(samples, "sample"));
+    if problems.is_empty() {
+        return writeln!(out, "ok: {of}, all as expected");
+    }
+    writeln!(out, "FAILED: {of}: {}", problems.join(", "))
+}
+
+fn noun(count: usize, one: &str) -> String {
+    if count == 1 { one.to_owned() } else { format!("{one}s") }
+}
+
+fn plain_lines(text: &str) -> String {
+    text.lines().map(plain).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,156 @@
+//! What a policy says of a call, as far as nothing but the call and a given state of its task decides: steps 2 to 5, 7, the
+//! key of step 8, and step 9. The pipeline takes steps 3 to 5 from here; `explain`, `ledger replay` and `test` take all of
+//! them. Nothing is sent, and no store is asked.
+
+use super::record::{params_hash, seen_call};
+use super::trail::{Stage, Trail};
+use crate::guards::allowlist::Admitted;
+use crate::guards::evidence::Ruled;
+use crate::guards::idempotency::{Asked, Given, Keyed};
+use crate::guards::{ToolRules, confirms};
+use crate::model::caller::Caller;
+use crate::model::ids::{SEPARATOR, ServerName, ToolName};
+use crate::model::refusal::Refusal;
+use crate::policy::Policy;
+use crate::policy::pack::Before;
+use crate::schema::Schema;
+use crate::store::state::budget::{Rate, Remaining, Seen, Task};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The codes that [`judge`] can give, beside those of the contracts' rules.
+pub const CODES: &[&str] = &[
+    "tool_not_allowlisted",
+    "schema_invalid",
+    "rbac_denied",
+    "tenant_mismatch",
+    "resource_denied",
+    "loop_detected",
+    "idempotency_key_required",
+    "draft_required",
+    "budget_calls_exceeded",
+    "budget_exceeded",
+];
+
+/// Where each step's verdict goes.
+pub trait Notes {
+    /// Notes the verdict of a step, and gives it back.
+    fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal>;
+}
+
+/// A call that nobody makes.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// Who would call.
+    pub caller: &'a Caller,
+    /// What would be called: `server__tool`.
+    pub tool: &'a ToolName,
+    /// The tool's input schema.
+    pub schema: &'a Schema,
+    /// The arguments, as an agent would send them.
+    pub arguments: &'a Value,
+    /// The idempotency key beside it, if the agent gives one.
+    pub key: Option<&'a Value>,
+    /// The call's task as it is before.
+    pub before: &'a Before,
+}
+
+/// What no step has anything against.
+#[must_use]
+#[derive(Debug)]
+pub struct Passed<'a> {
+    /// The contract it was judged by.
+    pub rules: &'a Arc<ToolRules>,
+    /// The call's key, if it has one.
+    pub keyed: Option<Keyed>,
+    /// What the agent would be told beside the answer.
+    pub warning: Option<&'static str>,
+    /// What its task would have left.
+    pub remaining: Remaining,
+}
+
+impl Notes for Trail {
+    fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
+        self.check(stage, verdict)
+    }
+}
+
+/// Judges the call as enforce mode would, whatever the mode is.
+pub fn judge<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes) -> Result<Passed<'p>, Refusal> {
+    let Question { caller, tool, schema, arguments, key, before } = *call;
+    // What cannot be held to its contract is withheld from everybody.
+    let unfit = policy.allowlist.contract_of(tool).is_some_and(|rules| rules.lacks(schema).is_some());
+    notes.note(Stage::Visible, if unfit { Err(Refusal::ToolNotAllowlisted) } else { Ok(()) })?;
+    let admitted = visible(policy, caller, tool, notes)?.on(arguments);
+    let rules = admitted.rules();
+    // The key is taken off before any guard looks at the arguments, as in the pipeline.
+    let taken = rules.idempotency.as_ref().map(|rule| rule.split(schema, arguments));
+    let (arguments, argument) = taken.as_ref().map_or((arguments, None), |(rest, key)| (&**rest, key.as_deref()));
+    let passed = ruled(&admitted, caller, (schema, arguments), notes)?;
+    let seen = seen_call(tool.as_str(), &params_hash(arguments));
+    let watched = policy.repetition.watch(&history(before, seen), tool, seen, &passed);
+    let allowed = notes.note(Stage::Repetition, watched)?;
+    let keyed = match &rules.idempotency {
+        None => None,
+        Some(rule) => {
+            let (server, own) = tool.as_str().split_once(SEPARATOR).unwrap_or(("", tool.as_str()));
+            let given = Given { meta: key, argument, ..Given::default() };
+            let asked = Asked { caller, server: &ServerName::new(server), tool: own, arguments, given };
+            Some(notes.note(Stage::Idempotency, rule.key(&asked, &allowed.watched))?)
+        }
+    };
+    let draft = rules.confirms.as_ref().filter(|_| !before.is_drafted).map(confirms::Rule::refuse);
+    notes.note(Stage::Idempotency, draft.map_or(Ok(()), Err))?;
+    let asked = rules.budget.ask(&policy.tasks, caller, (tool, rules.side_effect));
+    let mut task = Task { steps: before.steps, calls: before.tool_calls, cost: before.cost, ..Task::new(0) };
+    (task.failures, task.failures_in_a_row) = (before.failures, before.failures_in_a_row);
+    let used = task.tools.entry(asked.price.tool.clone()).or_default();
+    let step = asked.limits.rate.map_or(0, Rate::step);
+    (used.calls, used.due) = (before.calls, before.elapsed.saturating_add(step.saturating_mul(before.calls_now)));
+    let fits = asked.limits.admit(Some(&task), &asked.price, before.elapsed);
+    let fits = notes.note(Stage::Budget, fits.map_err(|exceeded| asked.refuse(&exceeded)))?;
+    Ok(Passed { rules, keyed, warning: allowed.warning, remaining: fits.after(&asked.price) })
+}
+
+/// Which rule of the contract refuses the call, from 0; for a call that [`judge`] refuses with a rule's code.
+pub fn deciding(policy: &Policy, call: &Question<'_>) -> Option<usize> {
+    let admitted = policy.allowlist.admit(call.caller, call.tool).ok()?;
+    let admitted = admitted.on(call.arguments);
+    let rules = admitted.rules();
+    let taken = rules.idempotency.as_ref().map(|rule| rule.split(call.schema, call.arguments).0);
+    rules.rules.deciding(call.caller, taken.as_deref().unwrap_or(call.arguments))
+}
+
+/// The task's last calls, as the loop detector remembers them.
+fn history(before: &Before, call: u64) -> Vec<Seen> {
+    let (same, other) = (Seen { call, outcome: 0, refused: false }, Seen { call: !call, outcome: 0, refused: true });
+    let repeated = std::iter::repeat_n(same, before.repeated);
+    repeated.chain(std::iter::repeat_n(other, before.refused)).collect()
+}
+
+/// Step 2: may `caller` see `tool`? As enforce mode says it.
+pub fn visible<'p>(
+    policy: &'p Policy,
+    caller: &Caller,
+    tool: &ToolName,
+    notes: &mut impl Notes,
+) -> Result<Admitted<'p>, Refusal> {
+    let admitted = notes.note(Stage::Visible, policy.allowlist.admit(caller, tool).map_err(|denied| denied.refusal))?;
+    match admitted.would_refuse() {
+        Some(refusal) => notes.note(Stage::Visible, Err(refusal)),
+        None => Ok(admitted),
+    }
+}
+
+/// Steps 3 to 5, by the contract that counts for the arguments; step 2 has admitted the caller.
+pub fn ruled(
+    admitted: &Admitted<'_>,
+    caller: &Caller,
+    (schema, arguments): (&Schema, &Value),
+    notes: &mut impl Notes,
+) -> Result<Ruled, Refusal> {
+    let rules = admitted.rules();
+    let checked = notes.note(Stage::Arguments, rules.arguments.check(schema, arguments))?;
+    let permit = notes.note(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
+    notes.note(Stage::Rules, rules.rules.apply(caller, arguments, &permit))
+}

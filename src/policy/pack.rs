@@ -1,0 +1,176 @@
+//! A test pack: calls that nobody makes, and what the policies are to say of them (DESIGN §2, 003-38).
+
+use super::Methods;
+use super::compile::{self, Basis, Compiled};
+use super::locate::Document;
+use super::shape;
+use crate::guards::{Mode, identity};
+use crate::model::caller::Caller;
+use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
+use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
+use crate::schema::Schema;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+mod read;
+mod written;
+
+use read::Parts;
+pub use written::File;
+
+/// How long a call may take of a server that no configuration tells of; as long as of one that says nothing of it.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// What a sample expects of a call that passes.
+pub const ALLOW: &str = "allow";
+
+/// A pack that can be run.
+pub struct Pack {
+    /// What it is called.
+    pub name: String,
+    /// Where it was read.
+    pub file: PathBuf,
+    /// The policy files it tests; none: the configuration's.
+    pub policies: Vec<PathBuf>,
+    /// Its calls, in the order in which they are written.
+    pub samples: Vec<Posed>,
+    callers: BTreeMap<String, Arc<Caller>>,
+    servers: BTreeSet<ServerName>,
+    /// The servers whose tools are listed.
+    listed: HashSet<ServerName>,
+    schemas: HashMap<ToolName, Schema>,
+    document: Document,
+}
+
+/// One call that nobody makes, and what is expected of it.
+pub struct Posed {
+    /// What it shows.
+    pub name: String,
+    /// Who calls: a name of the pack, or an agent of the configuration.
+    pub caller: String,
+    /// `server__tool`.
+    pub tool: ToolName,
+    /// The arguments.
+    pub arguments: Value,
+    /// The idempotency key beside them.
+    pub key: Option<Value>,
+    /// Its task as it is before.
+    pub before: Before,
+    /// The code of the refusal; none: it passes.
+    pub expect: Option<String>,
+    /// Why that is right; for readers.
+    pub because: Option<String>,
+}
+
+/// A task as it is before a call: what it has used, and what its last calls were. The default has just begun.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Before {
+    /// Milliseconds since its first call.
+    pub elapsed: u64,
+    /// Judged calls.
+    pub steps: u64,
+    /// Calls sent.
+    pub tool_calls: u64,
+    /// Calls of the same tool.
+    pub calls: u64,
+    /// Calls of the same tool at this very moment, as its rate counts them.
+    pub calls_now: u64,
+    /// Millionths of a unit of cost.
+    pub cost: u64,
+    /// Failed calls.
+    pub failures: u64,
+    /// Those since the last that did not fail.
+    pub failures_in_a_row: u64,
+    /// Has it made the draft that the call confirms?
+    pub is_drafted: bool,
+    /// How often the very same call was made last, each time with the same outcome.
+    pub repeated: usize,
+    /// How many calls were refused after those.
+    pub refused: usize,
+}
+
+/// What a pack knows of a tool.
+pub enum Known<'a> {
+    /// Its input schema.
+    Schema(&'a Schema),
+    /// Its server's tools are listed, and this is not among them.
+    Absent,
+    /// Nothing.
+    Nothing,
+}
+
+impl Pack {
+    /// Reads the pack at `path`: everything there is to say of it, and the pack if there is no error among it.
+    pub fn read(path: &Path) -> (Option<Self>, Vec<Diagnostic>) {
+        let document = match Document::read(path) {
+            Ok(document) => document,
+            Err(unreadable) => return (None, vec![unreadable]),
+        };
+        let mut problems = Problems::default();
+        let parts = match shape::read::<File>(document.tree().clone(), &mut problems) {
+            Some(file) => Parts::from(file),
+            // The shape is wrong; what else is wrong is said as well.
+            None => Parts::rest(document.tree()),
+        };
+        let mut found = Vec::new();
+        let pack = read::compile((path, document), parts, (&mut problems, &mut found));
+        found.extend(problems.into_found());
+        let usable = found.iter().all(|problem| problem.severity != Severity::Error);
+        let found = found.into_iter().map(|problem| pack.document.locate(problem)).collect();
+        (usable.then_some(pack), found)
+    }
+
+    /// Who is meant by `name`, if the pack says it.
+    pub fn caller(&self, name: &str) -> Option<&Arc<Caller>> {
+        self.callers.get(name)
+    }
+
+    /// The names of its callers.
+    pub fn callers(&self) -> impl Iterator<Item = (&String, &Arc<Caller>)> {
+        self.callers.iter()
+    }
+
+    /// What the pack knows of `tool`.
+    pub fn tool(&self, tool: &ToolName) -> Known<'_> {
+        match self.schemas.get(tool) {
+            Some(schema) => Known::Schema(schema),
+            None if server_of(tool.as_str()).is_some_and(|server| self.listed.contains(server)) => Known::Absent,
+            None => Known::Nothing,
+        }
+    }
+
+    /// A problem of the sample at `index`, or of its `key`.
+    pub fn about(&self, index: usize, key: Option<&str>, (message, hint): (&str, &str)) -> Diagnostic {
+        let steps = ["samples", &index.to_string()].map(str::to_owned).into_iter();
+        let path = steps.chain(key.map(str::to_owned)).collect();
+        let (message, hint) = (message.to_owned(), Some(hint.to_owned()));
+        self.document.locate(Problem { severity: Severity::Error, path, message, hint })
+    }
+
+    /// Compiles the pack's own policies, as enforced, for the pack's own callers and servers.
+    pub fn compile(&self) -> Compiled {
+        let named = self.samples.iter().filter_map(|sample| server_of(sample.tool.as_str())).map(ServerName::new);
+        let servers: BTreeSet<ServerName> = self.servers.iter().cloned().chain(named).collect();
+        let agents: BTreeSet<AgentId> = self.callers.values().map(|caller| caller.agent.clone()).collect();
+        let basis = Basis {
+            mode: Mode::Enforce,
+            timeouts: servers.iter().map(|server| (server.clone(), TIMEOUT)).collect(),
+            servers: servers.into_iter().collect(),
+            agents: agents.into_iter().collect(),
+            identity: identity::Rule::of(self.callers.values().cloned().collect()),
+            methods: Methods::default(),
+            session_header: None,
+            policies: self.policies.clone(),
+            pins: None,
+            written: Value::Null,
+        };
+        compile::compile(basis, Vec::new())
+    }
+}
+
+/// The server that the name of a tool begins with.
+fn server_of(tool: &str) -> Option<&str> {
+    tool.split_once(SEPARATOR).map(|(server, _)| server).filter(|server| !server.is_empty())
+}

@@ -1,0 +1,217 @@
+//! A pack as written → as run. All problems at once.
+
+use super::written::{File, Sample, ServerSettings, State};
+use super::{ALLOW, Before, Pack, Posed};
+use crate::guards::Section as _;
+use crate::guards::budget::in_micros;
+use crate::guards::identity::{self, CallerSettings};
+use crate::model::caller::Caller;
+use crate::model::diagnostic::{Problem, Problems};
+use crate::model::ids::{ServerName, ToolName};
+use crate::model::secret::Secret;
+use crate::model::times::between;
+use crate::policy::locate::Document;
+use crate::schema::Schema;
+use crate::store::state::budget::HISTORY;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ELAPSED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_hours(24 * 365));
+/// Calls, steps and failures of a task at most; far beyond every budget, and far from where counting ends.
+const MOST: u64 = 1 << 40;
+
+/// What a file says, as far as it can be read.
+pub(super) struct Parts {
+    pack: String,
+    policies: Vec<String>,
+    servers: BTreeMap<String, ServerSettings>,
+    callers: BTreeMap<String, CallerSettings>,
+    /// With their places in the file.
+    samples: Vec<(usize, Sample)>,
+}
+
+impl From<File> for Parts {
+    fn from(file: File) -> Self {
+        let File { pack, policies, servers, callers, samples } = file;
+        Self { pack, policies, servers, callers, samples: samples.into_iter().enumerate().collect() }
+    }
+}
+
+impl Parts {
+    /// What is left of a file whose shape is wrong.
+    pub(super) fn rest(tree: &Value) -> Self {
+        let samples = tree["samples"].as_array().into_iter().flatten().enumerate();
+        Self {
+            pack: String::new(),
+            policies: part(&tree["policies"]).unwrap_or_default(),
+            servers: parts(&tree["servers"]),
+            callers: parts(&tree["callers"]),
+            samples: samples.filter_map(|(index, sample)| Some((index, part(sample)?))).collect(),
+        }
+    }
+}
+
+fn part<T: DeserializeOwned>(tree: &Value) -> Option<T> {
+    serde_json::from_value(tree.clone()).ok()
+}
+
+fn parts<T: DeserializeOwned>(tree: &Value) -> BTreeMap<String, T> {
+    let named = tree.as_object().into_iter().flatten();
+    named.filter_map(|(name, tree)| Some((name.clone(), part(tree)?))).collect()
+}
+
+/// Compiles what `parts` say. What is wrong in a caller is `found`, because callers are judged as a configuration's.
+pub(super) fn compile(
+    (path, document): (&Path, Document),
+    parts: Parts,
+    (problems, found): (&mut Problems, &mut Vec<Problem>),
+) -> Pack {
+    let Parts { pack, policies, servers, callers, samples } = parts;
+    let policies = problems.under("policies", |problems| self::policies(&policies, path, problems));
+    let mut listed = HashSet::new();
+    let mut schemas = HashMap::new();
+    let declared = servers.keys().map(|server| ServerName::new(server)).collect();
+    problems.under("servers", |problems| {
+        for (name, server) in servers {
+            let name = ServerName::new(&name);
+            if !server.tools.is_empty() {
+                listed.insert(name.clone());
+            }
+            problems.under(name.as_str(), |problems| add_tools(&name, server, &mut schemas, problems));
+        }
+    });
+    let callers =
+        callers.into_iter().filter_map(|(name, settings)| Some((name.clone(), caller(&name, settings, found)?)));
+    let callers: BTreeMap<String, Arc<Caller>> = callers.collect();
+    let mut names = HashSet::new();
+    let samples = samples.into_iter().map(|(index, sample)| {
+        problems.under(format!("samples[{index}]"), |problems| {
+            if !names.insert(sample.name.clone()) {
+                problems
+                    .under("name", |problems| problems.error("another sample has this name", "say what is special"));
+            }
+            pose(sample, problems)
+        })
+    });
+    let samples = samples.collect();
+    let file = path.to_path_buf();
+    Pack { name: pack, file, policies, samples, callers, servers: declared, listed, schemas, document }
+}
+
+fn policies(written: &[String], pack: &Path, problems: &mut Problems) -> Vec<PathBuf> {
+    let beside = pack.parent().unwrap_or(Path::new(""));
+    let mut found = Vec::new();
+    for (index, text) in written.iter().enumerate() {
+        let path = beside.join(text);
+        if text.trim().is_empty() || !path.exists() {
+            problems.under(index.to_string(), |problems| {
+                let message = format!("`{}` does not exist", path.display());
+                problems.error(message, "name a policy file or a directory, from the directory of this file");
+            });
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn add_tools(
+    server: &ServerName,
+    ServerSettings { tools }: ServerSettings,
+    schemas: &mut HashMap<ToolName, Schema>,
+    problems: &mut Problems,
+) {
+    for (index, tool) in tools.into_iter().enumerate() {
+        problems.under(format!("tools[{index}]"), |problems| {
+            match Schema::compile(&Value::Object(tool.input_schema)) {
+                Ok(schema) => {
+                    if schemas.insert(ToolName::of(server, &tool.name), schema).is_some() {
+                        let hint = "keep one of them";
+                        problems.under("name", |problems| problems.error("another tool has this name", hint));
+                    }
+                }
+                Err(reason) => problems.under("inputSchema", |problems| {
+                    let message = format!("the tool would be quarantined: {reason}");
+                    problems.error(message, "write the schema as the tool server does");
+                }),
+            }
+        });
+    }
+}
+
+/// Judged as a caller of a configuration, with a token that nothing ever shows.
+fn caller(name: &str, settings: CallerSettings, found: &mut Vec<Problem>) -> Option<Arc<Caller>> {
+    let mut problems = Problems::default();
+    if settings.token.is_some() || settings.front_end.is_some() {
+        let hint = "take `token` and `front_end` away: nobody calls";
+        problems.under("callers", |problems| problems.under("0", |problems| problems.error("proves who calls", hint)));
+    }
+    let token = "a token of a test pack";
+    let settings = CallerSettings { token: Some(Secret::new(token.to_owned())), front_end: None, ..settings };
+    let rule = identity::Settings { callers: vec![settings], front_ends: Vec::new() }.compile(&mut problems);
+    let named = |problem: Problem| {
+        let rest = problem.path.iter().skip(2).cloned();
+        let path = ["callers", name].map(str::to_owned).into_iter().chain(rest).collect();
+        Problem { path, ..problem }
+    };
+    found.extend(problems.into_found().into_iter().map(named));
+    rule.identify(Some(token), |_| None).ok()
+}
+
+fn pose(sample: Sample, problems: &mut Problems) -> Posed {
+    let Sample { name, caller, tool, arguments, key, state, expect, because, repro, fix_ref } = sample;
+    let before = problems.under("state", |problems| before(state.unwrap_or_default(), problems));
+    if repro.is_some() && fix_ref.is_none() {
+        let hint = "add `fix_ref`: the change or the version that has mended it";
+        problems.under("repro", |problems| problems.warning("nothing says what has mended this", hint));
+    }
+    Posed {
+        name,
+        caller,
+        tool: ToolName::new(&tool),
+        arguments: Value::Object(arguments),
+        key: key.map(Value::String),
+        before,
+        expect: Some(expect).filter(|code| code != ALLOW),
+        because,
+    }
+}
+
+fn before(state: State, problems: &mut Problems) -> Before {
+    let State { calls_used, calls_now, tool_calls, steps_used, .. } = state;
+    let State { cost_used, elapsed, failures, failures_in_a_row, drafted, repeated, refused, .. } = state;
+    let cost = in_micros(cost_used).unwrap_or_else(|| {
+        let hint = "write a number from 0 to 1000000000000, with up to six decimals";
+        problems.under("cost_used", |problems| problems.error("is no cost", hint));
+        0
+    });
+    let elapsed = between("elapsed", elapsed.as_deref(), ELAPSED, problems).unwrap_or_default();
+    let mut remembered = |key: &str, number: u64| {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if number > HISTORY {
+            let hint = format!("so many calls of a task are remembered: {HISTORY}");
+            problems.under(key, |problems| problems.error("is out of bounds", hint));
+        }
+        number.min(HISTORY)
+    };
+    let (repeated, refused) = (remembered("repeated", repeated), remembered("refused", refused));
+    let calls = calls_used.max(calls_now).min(MOST);
+    let tool_calls = tool_calls.unwrap_or(calls).min(MOST);
+    Before {
+        elapsed: u64::try_from(elapsed.as_millis()).unwrap_or(MOST),
+        steps: steps_used.unwrap_or(tool_calls).min(MOST),
+        tool_calls,
+        calls,
+        calls_now: calls_now.min(MOST),
+        cost,
+        failures: failures.unwrap_or(failures_in_a_row).min(MOST),
+        failures_in_a_row: failures_in_a_row.min(MOST),
+        is_drafted: drafted,
+        repeated,
+        refused,
+    }
+}

@@ -1,0 +1,73 @@
+//! Observe mode says what enforce mode would have refused.
+
+use crate::puppet::{Puppet, tool};
+use crate::stage::{Gate, Settings, run};
+use serde_json::{Value, json};
+
+const CALLERS: &str = "
+  - { agent: clerk, token: token-of-the-clerk, tenant: t_001, roles: [payer] }
+";
+
+const POLICY: &str = r#"
+contracts:
+  oracle__pay:
+    purpose: test
+    actions: [pay]
+    permission: { roles: [payer], tenant: /tenant_id }
+    rules: [ { code: too_much, when: "arguments.amount > 100" } ]
+    budget: { max_calls_per_task: 2 }
+    irreversible: true
+    secrets: []
+  oracle__keyed: { purpose: test, actions: [write], irreversible: true, idempotency: { require: true }, secrets: [] }
+  oracle__read: { purpose: test, actions: [read], secrets: [] }
+budgets: { agent: { clerk: { max_steps: 20 } } }
+repetition: { warn: 2, stop: 3 }
+"#;
+
+fn pay(amount: i64, tenant: &str) -> Value {
+    json!({ "tenant_id": tenant, "amount": amount })
+}
+
+/// A call of the clerk in the task of that name.
+async fn call(gate: &Gate, tool: &str, arguments: &Value, task: &str) -> Value {
+    let params = json!({ "name": tool, "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
+    gate.agent().token("token-of-the-clerk").ask("tools/call", params).await
+}
+
+/// What `observe` would have refused stands in the same records and metrics, for every step that enforce mode has; the calls
+/// go through.
+#[tokio::test]
+async fn observe_mode_says_what_enforce_mode_would_refuse() {
+    let puppet = Puppet::with(["pay", "read", "hidden", "keyed"].map(tool).to_vec()).await;
+    let servers = vec![("oracle", puppet.url())];
+    let gate =
+        Gate::start(Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: true }).await;
+    let rows = [
+        ("oracle__hidden", json!({}), "a", Some("tool_not_allowlisted")),
+        ("oracle__pay", pay(1, "t_999"), "a", Some("tenant_mismatch")),
+        ("oracle__pay", pay(101, "t_001"), "a", Some("too_much")),
+        ("oracle__keyed", json!({}), "a", Some("idempotency_key_required")),
+        ("oracle__pay", pay(1, "t_001"), "b", None),
+        ("oracle__pay", pay(2, "t_001"), "b", None),
+        ("oracle__pay", pay(3, "t_001"), "b", Some("budget_calls_exceeded")),
+        ("oracle__read", json!({ "q": 1 }), "c", None),
+        ("oracle__read", json!({ "q": 1 }), "c", None),
+        ("oracle__read", json!({ "q": 1 }), "c", None),
+        ("oracle__read", json!({ "q": 1 }), "c", Some("loop_detected")),
+    ];
+    for (index, (tool, arguments, task, expected)) in rows.iter().enumerate() {
+        let answer = call(&gate, tool, arguments, task).await;
+        assert_eq!(crate::stage::code(&answer), None, "nothing is refused: {answer}");
+        let entry = gate.entries(index + 1).await.pop().unwrap();
+        assert_eq!((&entry["outcome"], entry["would_refuse"].as_str()), (&json!("answered"), *expected), "{entry}");
+        if let Some(code) = expected {
+            let series = format!(
+                "toolgate_calls_total{{server=\"oracle\",tool=\"{tool}\",outcome=\"answered\",code=\"{code}\"}}"
+            );
+            assert!(gate.metric(&series).await >= 1.0, "{series}");
+        }
+    }
+    assert_eq!(puppet.executions(), rows.len());
+    let (_, listed, _) = run(gate.setup(), &["ledger", "list", "--data", "data", "--code", "loop_detected"]).await;
+    assert!(listed.contains("(loop_detected)"), "{listed}");
+}
