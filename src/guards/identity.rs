@@ -117,7 +117,8 @@ impl Section for Settings {
                 let CallerSettings { agent, token, front_end, tenant, roles, group, model, owner } = settings;
                 let agent = AgentId::new(&agent);
                 let tenant = tenant.as_deref().map(TenantId::new);
-                let caller = Arc::new(Caller { agent: agent.clone(), tenant, roles, group, model, owner });
+                let named = Caller::named(agent.as_str());
+                let caller = Arc::new(Caller { tenant, roles, group, model, owner, ..named });
                 rule.callers.push(Arc::clone(&caller));
                 problems.under(index.to_string(), |problems| {
                     if let Some(token) = token {
@@ -196,9 +197,7 @@ fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems)
 impl Rule {
     /// Takes everybody for the agent [`ANONYMOUS`], without tenant or roles.
     pub fn anonymous() -> Self {
-        let agent = AgentId::new(ANONYMOUS);
-        let caller = Caller { agent, tenant: None, roles: Vec::new(), group: None, model: None, owner: false };
-        let caller = Arc::new(caller);
+        let caller = Arc::new(Caller::named(ANONYMOUS));
         Self { tokens: Vec::new(), callers: vec![Arc::clone(&caller)], anonymous: Some(caller) }
     }
 
