@@ -7,6 +7,7 @@ pub mod diagnostic;
 pub mod entry;
 pub mod ids;
 mod random;
+pub mod reads;
 pub mod refusal;
 pub mod reply;
 pub mod scope;

@@ -3,7 +3,9 @@
 
 pub mod closed;
 mod explain;
+pub mod limits;
 mod names;
+pub mod normalize;
 mod pattern;
 pub mod preflight;
 mod survey;

@@ -1,6 +1,7 @@
 //! Who calls: one immutable record, made once when the message arrives (001-60).
 
 use super::ids::{AgentId, TenantId};
+use super::reads::Reads;
 use std::sync::Arc;
 
 /// The identity behind a message. Built by `guards::identity` from a credential, never from what a message claims.
@@ -24,6 +25,8 @@ pub struct Caller {
     pub environment: Option<String>,
     /// Every entry of the agent that started it: it sees nothing that one of them does not see (001-13).
     pub parents: Vec<Arc<Self>>,
+    /// Which schemas and names it can be shown (001-19).
+    pub reads: Reads,
 }
 
 impl Caller {
@@ -39,6 +42,7 @@ impl Caller {
             profile: None,
             environment: None,
             parents: Vec::new(),
+            reads: Reads::default(),
         }
     }
 
