@@ -11,6 +11,7 @@ pub mod placing;
 mod probing;
 mod proof;
 pub mod record;
+pub mod shown;
 mod states;
 mod taken;
 pub mod toolbox;

@@ -5,6 +5,7 @@ use super::configured;
 use super::serve::runtime;
 use crate::app::{App, bind};
 use crate::config::{Config, Loaded};
+use crate::gate::shown::Hidden;
 use crate::policy::live::Live;
 use crate::store::journal::{Journal, Options};
 use crate::upstream::server::State;
@@ -68,6 +69,9 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
     }
     for (server, _, why) in &app.door.gate.tools.current().quarantined {
         found.wrong(&format!("a tool of `{server}` is quarantined: {why}"));
+    }
+    for Hidden { tool, profile, reason, .. } in app.door.gate.hidden() {
+        found.wrong(&format!("`{tool}` is not shown in profile {profile}: {reason}"));
     }
 }
 

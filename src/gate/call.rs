@@ -5,6 +5,7 @@ use super::deliver::{Delivery, deliver};
 use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
 use super::record;
+use super::shown::{Reading, read_back};
 use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
@@ -36,6 +37,8 @@ use std::sync::Arc;
 pub struct Call {
     /// What the guards judge.
     pub judged: ToolCall,
+    /// Whether its arguments are those that the agent wrote.
+    pub reading: Reading,
     /// Who calls.
     pub caller: Arc<Caller>,
     /// The request as it was read.
@@ -67,6 +70,14 @@ impl Call {
         self.message.meta(FENCE)?.get("token")?.value().as_u64()
     }
 
+    /// Step 3: whether the arguments could be read back.
+    fn read(&self) -> Result<(), Refusal> {
+        match &self.reading {
+            Reading::Impossible(refusal) => Err(refusal.clone()),
+            Reading::AsWritten | Reading::Back => Ok(()),
+        }
+    }
+
     /// The call as the key is made of it.
     pub(super) fn asked<'a>(&'a self, tool: &'a Tool) -> Asked<'a> {
         let (judged, server) = (&self.judged, &tool.server.settings.name);
@@ -94,6 +105,7 @@ impl Gate {
     pub async fn call_tool(self: Arc<Self>, call: Call) {
         let policy = self.policy.current();
         let tool = self.tools.current().find(&call.judged.tool).cloned();
+        let (tool, call) = read_back(&self, &policy, tool, call);
         let call = Arc::new(match &tool {
             Some(tool) => call.without_key(&policy, tool),
             None => call,
@@ -212,6 +224,7 @@ async fn observed(
 fn judged(admitted: &Admitted<'_>, call: &Call, tool: &Tool, trail: &mut Trail) -> Result<Ruled, Refusal> {
     let (caller, arguments, rules) = (&*call.caller, &call.judged.arguments, admitted.rules());
     trail.check(Stage::Visible, admitted.would_refuse().map_or(Ok(()), Err))?;
+    trail.check(Stage::Arguments, call.read())?;
     let checked = trail.check(Stage::Arguments, rules.arguments.check(&tool.schema, arguments))?;
     let permit = trail.check(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
     trail.check(Stage::Rules, rules.rules.apply(caller, arguments, &permit))

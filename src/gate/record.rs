@@ -225,7 +225,7 @@ fn entry(
             .filter(|refusal| **refusal != Refusal::Planned)
             .map(|refusal| refusal.code().to_owned()),
         stage: trail.stage.as_str().to_owned(),
-        decided_by: refusal.and_then(|refusal| decided_by(policy, call, refusal)),
+        decided_by: refusal.and_then(|refusal| decided_by(gate, (policy, call), refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
         is_error: answered.map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
@@ -265,13 +265,19 @@ fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> State {
 }
 
 /// Layer and pattern, or rule; for operators only.
-fn decided_by(policy: &Policy, call: &Call, refusal: &Refusal) -> Option<String> {
+fn decided_by(gate: &Gate, (policy, call): (&Policy, &Call), refusal: &Refusal) -> Option<String> {
     if *refusal != Refusal::ToolNotAllowlisted {
         return refusal.contract_code().map(|code| format!("rule {code}"));
     }
     let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
     let step = steps.into_iter().find(|step| step.verdict.refuses());
-    Some(step.map_or_else(|| "no server offers the tool".to_owned(), |step| step.to_string()))
+    let hidden = || gate.why_hidden(policy, &call.caller, &call.judged.tool);
+    Some(
+        step.map_or_else(
+            || hidden().unwrap_or_else(|| "no server offers the tool".to_owned()),
+            |step| step.to_string(),
+        ),
+    )
 }
 
 /// SHA-256 over the RFC 8785 form, so that key order and white space don't matter (003-70).

@@ -1,6 +1,7 @@
 //! The tools of all servers as one immutable set: each definition's schema is judged and compiled once, and a tool that
 //! cannot be validated is quarantined, never offered (SECURITY §4).
 
+use super::shown::Variants;
 use crate::mcp::tools::Definition;
 use crate::model::ids::{ServerName, ToolName};
 use crate::schema::validate::{Schema, schema_hash};
@@ -26,6 +27,8 @@ pub struct Tool {
     pub hash: String,
     /// Where it lives.
     pub server: Arc<Server>,
+    /// How it is shown, profile by profile (002-36).
+    pub variants: Variants,
 }
 
 /// All tools at one time.
@@ -53,6 +56,11 @@ impl Tools {
     /// again (SEMANTICS §4).
     pub fn find(&self, name: &ToolName) -> Option<&Arc<Tool>> {
         self.by_name.get(name)
+    }
+
+    /// Every tool that [`Tools::find`] finds.
+    pub fn known(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.by_name.values()
     }
 }
 
@@ -193,5 +201,5 @@ fn compile(
         Schema::compile(&definition.input_schema.value()).map_err(|reason| (reason.label(), reason.to_string()))?;
     let hash = schema_hash(&definition.text.value());
     let (name, definition, server) = (name.clone(), definition.clone(), server.clone());
-    Ok(Arc::new(Tool { name, definition, schema, hash, server }))
+    Ok(Arc::new(Tool { name, definition, schema, hash, server, variants: Variants::default() }))
 }

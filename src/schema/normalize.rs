@@ -110,7 +110,8 @@ pub fn normalize(schema: &Value, profile: Profile) -> Result<Normal, Unfit> {
 fn once(survey: &Survey<'_>, profile: Profile, (recursion, most): (usize, usize)) -> Result<Normal, Unfit> {
     let limits: &Limits = limits::of(profile);
     let mut reader = Reader::new(survey, recursion, most);
-    let node = reader.root().map_err(|TooMany| Unfit::TooLarge { what: "subschemas", most })?;
+    let node =
+        reader.root().map_err(|TooMany| Unfit::TooLarge { what: "subschemas, or 48 within each other", most })?;
     let mut losses = reader.losses;
     let mut node = root::object(node, &mut losses)?;
     fit::fit(&mut node, limits, &loss::Place::ROOT, &mut losses);

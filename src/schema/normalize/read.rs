@@ -8,15 +8,17 @@ use super::merge::merge;
 use super::node::{Member, Node, Rest};
 use serde_json::{Map, Value};
 
+/// Subschemas within each other, references written out: a listing has no more than twice as many levels.
+const DEEPEST: usize = 48;
 /// What stands where a recursion ends (POLICY §3).
 const NESTED: &str = "(nested value, any JSON)";
 
 /// Keywords that say nothing about values, or only to a reader of the original; their loss is none.
 const SILENT: &[&str] =
-    &["$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions"];
-/// Keywords of OpenAPI, and annotations that no model needs.
+    &["$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions", "title"];
+/// Keywords of OpenAPI, and annotations that are not for models.
 const DROPPED: &[&str] =
-    &["title", "examples", "example", "discriminator", "externalDocs", "readOnly", "writeOnly", "xml", "deprecated"];
+    &["examples", "example", "discriminator", "externalDocs", "readOnly", "writeOnly", "xml", "deprecated"];
 /// Keywords without subschemas.
 const FACTS: &[&str] = &[
     "type",
@@ -83,18 +85,19 @@ pub(super) struct Reader<'a> {
     recursion: usize,
     /// Subschemas that may still be made.
     left: usize,
+    depth: usize,
     open: Vec<&'a Value>,
     pub(super) losses: Losses,
 }
 
-/// There are more subschemas than may be made.
+/// There are more subschemas than may be made, or deeper ones.
 pub(super) struct TooMany;
 
 impl<'a> Reader<'a> {
     pub(super) fn new(survey: &'a Survey<'a>, recursion: usize, left: usize) -> Self {
         let root = survey.nodes.first().map(|node| node.schema);
         let draft07 = root.and_then(dialect) == Some(Dialect::Draft07);
-        Self { survey, draft07, recursion, left, open: root.into_iter().collect(), losses: Losses::default() }
+        Self { survey, draft07, recursion, left, depth: 0, open: root.into_iter().collect(), losses: Losses::default() }
     }
 
     /// The whole schema.
@@ -107,7 +110,14 @@ impl<'a> Reader<'a> {
 
     /// One subschema; none where it takes nothing. `root`: it applies to the arguments as a whole.
     fn node(&mut self, schema: &'a Value, at: &Place<'_>, root: bool) -> Result<Option<Node>, TooMany> {
-        self.left = self.left.checked_sub(1).ok_or(TooMany)?;
+        self.left = self.left.checked_sub(1).filter(|_| self.depth < DEEPEST).ok_or(TooMany)?;
+        self.depth += 1;
+        let read = self.meant(schema, at, root);
+        self.depth -= 1;
+        read
+    }
+
+    fn meant(&mut self, schema: &'a Value, at: &Place<'_>, root: bool) -> Result<Option<Node>, TooMany> {
         let members = match schema {
             Value::Bool(false) => return Ok(None),
             Value::Object(members) => members,

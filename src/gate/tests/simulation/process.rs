@@ -6,6 +6,7 @@ use crate::config;
 use crate::gate::effects::Effects;
 use crate::gate::list::Listings;
 use crate::gate::record::hash;
+use crate::gate::shown::Variants;
 use crate::gate::toolbox::{Tool, Toolbox};
 use crate::gate::{Gate, IN_FLIGHT};
 use crate::mcp::json::Text;
@@ -129,7 +130,8 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let hash = hash(definition.text.as_bytes());
     let name = ToolName::of(&bank(), name);
-    Arc::new(Tool { name, definition: Arc::new(definition), schema, hash, server: servers.all()[0].clone() })
+    let (server, variants) = (servers.all()[0].clone(), Variants::default());
+    Arc::new(Tool { name, definition: Arc::new(definition), schema, hash, server, variants })
 }
 
 /// The name of the tool server.
