@@ -5,6 +5,7 @@ pub mod call;
 mod deliver;
 mod dispatch;
 pub mod effects;
+pub mod hidden;
 mod late;
 pub mod list;
 pub mod placing;

@@ -5,7 +5,7 @@ use super::configured;
 use super::serve::runtime;
 use crate::app::{App, bind};
 use crate::config::{Config, Loaded};
-use crate::gate::shown::Hidden;
+use crate::gate::hidden::Hidden;
 use crate::policy::live::Live;
 use crate::store::journal::{Journal, Options};
 use crate::upstream::server::State;

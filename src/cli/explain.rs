@@ -15,6 +15,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+mod shown;
+
 /// The call to explain.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -84,6 +86,7 @@ fn judge(
         return Err(refusal);
     }
     let rules = admitted.rules();
+    let arguments = &*shown::read_back((caller, tool, rules), schema, arguments, out)?;
     let (split, key) = match &rules.idempotency {
         Some(idempotency) => idempotency.split(schema, arguments),
         None => (Cow::Borrowed(arguments), None),

@@ -63,28 +63,23 @@ impl Variants {
     }
 }
 
-/// The definition as its server wrote it, and the argument for the key where the contract shows one.
-fn written(tool: &Tool, key: Option<Shown>) -> Text {
-    let text = &tool.definition.text;
-    key.map_or_else(|| text.clone(), |key| with_key(text, key))
-}
-
 /// The argument for the key, where the tool's contract shows one.
 fn key(policy: &Policy, caller: &Caller, tool: &Tool) -> Option<Shown> {
     let admitted = policy.allowlist.admit(caller, &tool.name).ok()?;
     admitted.rules().idempotency.as_ref()?.shown(&tool.schema)
 }
 
-fn make(tool: &Tool, profile: Profile, key: Option<Shown>) -> Made {
-    let definition = written(tool, key);
+/// A definition as its server wrote it, with the argument for the key where the contract shows one, in a profile.
+pub fn variant_of(written: &Text, key: Option<Shown>, profile: Profile) -> Result<Variant, Unfit> {
+    let definition = key.map_or_else(|| written.clone(), |key| with_key(written, key));
     if profile == Profile::None {
-        return Ok(Arc::new(Variant { definition, back: Back::default(), losses: Losses::default() }));
+        return Ok(Variant { definition, back: Back::default(), losses: Losses::default() });
     }
     let schema = definition.get("inputSchema").map(|schema| schema.value()).unwrap_or_default();
     let normal = normalize(&schema, profile)?;
     let mut members = definition.object().unwrap_or_default();
     members.set("inputSchema", Text::of(&normal.schema));
-    Ok(Arc::new(Variant { definition: members.text(), back: normal.back, losses: normal.losses }))
+    Ok(Variant { definition: members.text(), back: normal.back, losses: normal.losses })
 }
 
 /// Names that are shown otherwise than the tools' own: shown, and the tool; none where two tools would share it.
@@ -131,27 +126,15 @@ pub(super) struct Listed {
     pub(super) definition: Text,
 }
 
-/// A tool that a caller could use, if its profile could show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hidden {
-    /// Where it lives.
-    pub server: ServerName,
-    /// As policies name it.
-    pub tool: ToolName,
-    /// In which profile.
-    pub profile: Profile,
-    /// Why.
-    pub reason: Unfit,
-}
-
 impl Gate {
     /// The tool as this caller is shown it, or why it is not.
     pub(super) fn variant(&self, policy: &Policy, caller: &Caller, tool: &Tool) -> Made {
         let (profile, key) = (caller.reads.profile, key(policy, caller, tool));
+        let make = || variant_of(&tool.definition.text, key, profile).map(Arc::new);
         if profile == Profile::None {
-            return make(tool, profile, key);
+            return make();
         }
-        let (made, known) = tool.variants.get((profile, key), || make(tool, profile, key));
+        let (made, known) = tool.variants.get((profile, key), make);
         self.metrics.normalized(known);
         made
     }
@@ -213,31 +196,6 @@ impl Gate {
         let keep = limits::of(caller.reads.profile).keep.as_ref();
         (read.unwrap_or(arguments), keep.is_none())
     }
-
-    /// Every tool that some caller could use, if its profile could show it: what `doctor`, `/metrics` and operators see.
-    pub fn hidden(&self) -> Vec<Hidden> {
-        let (policy, tools) = (self.policy.current(), self.tools.current().clone());
-        let mut found: Vec<Hidden> = Vec::new();
-        for caller in policy.identity.callers().iter().filter(|caller| !caller.reads.is_all()) {
-            let visible = tools.all.iter().filter(|tool| policy.allowlist.admit(caller, &tool.name).is_ok());
-            let (_, hidden) = self.fitting(&policy, &tools, (caller, &Scope::All), visible.collect());
-            for (tool, reason) in hidden {
-                let (server, profile) = (tool.server.settings.name.clone(), caller.reads.profile);
-                let one = Hidden { server, tool: tool.name.clone(), profile, reason };
-                if !found.contains(&one) {
-                    found.push(one);
-                }
-            }
-        }
-        found
-    }
-
-    /// Whether the caller's profile can show the tool; in words for the ledger if it cannot.
-    pub(super) fn why_hidden(&self, policy: &Policy, caller: &Caller, name: &ToolName) -> Option<String> {
-        let tools = self.tools.current();
-        let reason = self.variant(policy, caller, tools.find(name)?).err()?;
-        Some(format!("profile {}: {reason}", caller.reads.profile))
-    }
 }
 
 /// Whether the arguments are those that the agent wrote.
@@ -271,6 +229,3 @@ pub(super) fn read_back(
     }
     (Some(tool), call)
 }
-
-#[cfg(test)]
-mod tests;

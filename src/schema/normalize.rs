@@ -27,9 +27,9 @@ use crate::model::reads::Profile;
 use read::{Reader, TooMany};
 use serde_json::Value;
 
-/// How often one definition may be within itself, and how many subschemas may come of it; the next is tried when one is
-/// too much. The last is what preflight lets through.
-const TRIES: &[(usize, usize)] = &[(3, 4_000), (2, 4_000), (1, 40_000)];
+/// How often one definition may be within itself, and how many subschemas may come of it, each 32 bytes of text being one
+/// more; the next is tried when that is too much.
+const TRIES: &[(usize, usize)] = &[(3, 8_000), (2, 8_000), (1, 16_000)];
 
 /// A schema as one profile shows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +43,7 @@ pub struct Normal {
 }
 
 /// Why a tool is not offered in a profile.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unfit {
     /// The original cannot be judged.
     #[error("{0}")]
@@ -118,7 +118,7 @@ fn once(survey: &Survey<'_>, profile: Profile, (recursion, most): (usize, usize)
     match profile {
         Profile::OpenaiStrict => strict::strict(&mut node, true, &mut losses)?,
         Profile::AnthropicStrict => strict::strict(&mut node, false, &mut losses)?,
-        Profile::Gemini => openapi::openapi(&mut node, &loss::Place::ROOT, &mut losses),
+        Profile::Gemini => openapi::openapi(&mut node, &mut losses)?,
         Profile::None
         | Profile::Portable
         | Profile::Openai

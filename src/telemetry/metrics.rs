@@ -132,7 +132,7 @@ impl Metrics {
         registry.register("toolgate_upstream_up", "1 while the tool server answers", self.upstream_up.clone());
         registry.register(
             "toolgate_quarantined_tools",
-            "Tools hidden from every agent because their definition cannot be judged",
+            "Tools hidden because their definition cannot be judged, or a profile cannot show it",
             self.quarantined.clone(),
         );
         registry.register(

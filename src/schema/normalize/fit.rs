@@ -63,9 +63,7 @@ pub(super) fn fit(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut
         let open = any.iter().any(|node| *node == Node::default());
         node.items = Some(Box::new(if open { Node::default() } else { either(any) }));
     }
-    if node.is_of("array") && node.items.is_none() {
-        node.items = Some(Box::default());
-    }
+    give_items(node);
     parts(node, |part, at| fit(part, limits, at, losses), at);
 }
 
@@ -92,8 +90,15 @@ pub(super) fn parts(node: &mut Node, mut each: impl FnMut(&mut Node, &Place<'_>)
     }
 }
 
+/// Every array says what its elements are.
+pub(super) fn give_items(node: &mut Node) {
+    if node.is_of("array") && node.items.is_none() {
+        node.items = Some(Box::default());
+    }
+}
+
 /// Of several unions one can be said; one with a single branch is none.
-fn one_union(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+pub(super) fn one_union(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     let (single, several): (Vec<_>, Vec<_>) =
         std::mem::take(&mut node.unions).into_iter().partition(|union| union.len() == 1);
     node.unions = several;
@@ -157,10 +162,6 @@ fn name_required(node: &mut Node) {
         node.required.retain(|name| names.contains(name));
     }
     let missing: Vec<String> = node.required.iter().filter(|name| node.member(name).is_none()).cloned().collect();
-    let like = match &node.rest {
-        Rest::Like(like) => (**like).clone(),
-        Rest::Open | Rest::Closed => Node::default(),
-    };
-    let missing = missing.iter().map(|name| super::merge::either_member(name, vec![like.clone()]));
+    let missing = missing.iter().map(|name| super::merge::either_member(name, Vec::new()));
     node.members.extend(missing);
 }

@@ -3,6 +3,7 @@
 use super::loss::{Losses, Lost, Place};
 use super::node::{Member, Node, Rest, is_of, type_of};
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 /// Both hold. Where both describe, `first` is heard.
 pub(super) fn merge(mut first: Node, second: Node, at: &Place<'_>, losses: &mut Losses) -> Node {
@@ -137,12 +138,12 @@ pub(super) fn either(mut nodes: Vec<Node>) -> Node {
     if !different.iter().all(Node::is_literal) {
         return Node { unions: vec![different], ..Node::default() };
     }
-    let mut values: Vec<Value> = Vec::new();
+    let (mut values, mut seen): (Vec<Value>, HashSet<Value>) = Default::default();
     for node in &different {
         let allowed = node.types();
         let fits = |value: &Value| allowed.is_empty() || allowed.iter().any(|kind| is_of(value, kind));
         for value in node.literals().unwrap_or_default().into_iter().filter(fits) {
-            if !values.contains(&value) {
+            if seen.insert(value.clone()) {
                 values.push(value);
             }
         }

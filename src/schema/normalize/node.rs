@@ -115,11 +115,40 @@ impl Node {
             && self.unions.iter().all(|union| union.iter().any(Self::takes_null))
     }
 
+    /// What it weighs: its subschemas, and their text.
+    pub(super) fn weight(&self) -> usize {
+        let members = self.members.iter().map(|member| &member.node);
+        let rest = match &self.rest {
+            Rest::Like(node) => Some(&**node),
+            Rest::Open | Rest::Closed => None,
+        };
+        let elements = self.prefix.iter().chain(self.items.as_deref()).chain(self.unions.iter().flatten());
+        let below = members.chain(rest).chain(self.patterns.iter().map(|(_, node)| node)).chain(elements);
+        1 + weight(&self.facts) + weight(&self.asides) + below.map(Self::weight).sum::<usize>()
+    }
+
     /// Adds a sentence for the model.
     pub(super) fn describe(&mut self, words: &str) {
         let said = self.facts.get("description").and_then(Value::as_str).unwrap_or_default();
         let said = if said.is_empty() { words.to_owned() } else { format!("{said} {words}") };
         self.facts.insert("description".to_owned(), said.into());
+    }
+}
+
+/// Bytes of text that weigh as much as a subschema.
+const TEXT: usize = 32;
+
+/// What the text of keywords weighs.
+pub(super) fn weight(facts: &Map<String, Value>) -> usize {
+    facts.iter().map(|(keyword, value)| keyword.len() + length(value)).sum::<usize>() / TEXT
+}
+
+fn length(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(elements) => elements.iter().map(length).sum::<usize>() + 2,
+        Value::Object(members) => members.iter().map(|(key, value)| key.len() + length(value)).sum::<usize>() + 2,
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
 

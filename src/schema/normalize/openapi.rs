@@ -1,53 +1,98 @@
 //! Gemini's `parameters`: an OpenAPI schema, in which a value has one type, an `enum` holds texts, and null is `nullable`
 //! (POLICY §3, step 5). What was a number or a flag in an `enum` comes back through the reverse map.
 
-use super::fit::parts;
+use super::Unfit;
+use super::fit::{give_items, one_union, parts};
 use super::loss::{Losses, Lost, Place};
 use super::merge::{either, merge};
 use super::node::{Node, Rest, is_of, type_of};
+use super::strict::COPIES;
 use serde_json::Value;
 
 const NULLABLE: &str = "nullable";
 
 /// Writes one subschema, and all below it, as OpenAPI has it.
-pub(super) fn openapi(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
-    parts(node, |part, at| openapi(part, at, losses), at);
-    one_type(node, at, losses);
-    texts(node, at, losses);
-    alternatives(node, at, losses);
+pub(super) fn openapi(node: &mut Node, losses: &mut Losses) -> Result<(), Unfit> {
+    Writing { left: COPIES, losses }.write(node, &Place::ROOT)
 }
 
-/// Several types become alternatives; null becomes `nullable`.
-fn one_type(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
-    let types: Vec<String> = node.types().into_iter().map(str::to_owned).collect();
-    let others: Vec<&str> = types.iter().map(String::as_str).filter(|kind| *kind != "null").collect();
-    if others.len() < types.len() && !others.is_empty() {
-        node.facts.insert(NULLABLE.to_owned(), true.into());
+struct Writing<'a> {
+    left: usize,
+    losses: &'a mut Losses,
+}
+
+impl Writing<'_> {
+    fn write(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unfit> {
+        one_union(node, at, self.losses);
+        self.one_type(node)?;
+        self.spread(node, at)?;
+        give_items(node);
+        let mut written = Ok(());
+        parts(
+            node,
+            |part, at| {
+                if written.is_ok() {
+                    written = self.write(part, at);
+                }
+            },
+            at,
+        );
+        written?;
+        texts(node, at, self.losses);
+        alternatives(node, at, self.losses);
+        Ok(())
     }
-    match others.as_slice() {
-        [] => {}
-        [one] => node.set_types(&[one]),
-        several => {
-            let mut of = |kind: &&str| {
-                let mut one = node.clone();
-                one.unions.clear();
-                one.facts.shift_remove("description");
-                one.set_types(&[kind]);
-                keep_for(&mut one, kind);
-                texts(&mut one, at, losses);
-                one
-            };
-            let branches: Vec<Node> = several.iter().map(&mut of).collect();
-            let (unions, said) = (std::mem::take(&mut node.unions), node.facts.shift_remove("description"));
-            *node = Node { unions, ..Node::default() };
-            if let Some(said) = said {
-                node.facts.insert("description".to_owned(), said);
+
+    fn copy(&mut self, node: &Node) -> Result<Node, Unfit> {
+        let too_large = Unfit::TooLarge { what: "subschemas, with all alternatives", most: COPIES };
+        self.left = self.left.checked_sub(node.weight()).ok_or(too_large)?;
+        Ok(node.clone())
+    }
+
+    /// Several types become alternatives; null becomes `nullable`.
+    fn one_type(&mut self, node: &mut Node) -> Result<(), Unfit> {
+        let types: Vec<String> = node.types().into_iter().map(str::to_owned).collect();
+        let others: Vec<&str> = types.iter().map(String::as_str).filter(|kind| *kind != "null").collect();
+        if others.len() < types.len() && !others.is_empty() {
+            node.facts.insert(NULLABLE.to_owned(), true.into());
+        }
+        match others.as_slice() {
+            [] => {}
+            [one] => {
+                node.set_types(&[one]);
+                keep_for(node, one);
             }
             // Of two unions, the types are the looser one.
-            if node.unions.is_empty() {
-                node.unions.push(branches);
+            _ if !node.unions.is_empty() => drop(node.facts.shift_remove("type")),
+            several => {
+                let said = node.facts.shift_remove("description");
+                let mut branches = Vec::new();
+                for kind in several {
+                    let mut one = self.copy(node)?;
+                    one.set_types(&[kind]);
+                    keep_for(&mut one, kind);
+                    branches.push(one);
+                }
+                *node = Node { unions: vec![branches], ..Node::default() };
+                node.facts.extend(said.map(|said| ("description".to_owned(), said)));
             }
         }
+        Ok(())
+    }
+
+    /// What stands beside a union holds in each branch.
+    fn spread(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unfit> {
+        let Some(union) = node.unions.pop() else { return Ok(()) };
+        let mut beside = std::mem::take(node);
+        for keyword in ["description", NULLABLE] {
+            node.facts.extend(beside.facts.shift_remove(keyword).map(|value| (keyword.to_owned(), value)));
+        }
+        let mut branches = Vec::new();
+        for branch in union {
+            branches.push(merge(branch, self.copy(&beside)?, at, self.losses));
+        }
+        node.unions.push(branches);
+        Ok(())
     }
 }
 
@@ -114,30 +159,25 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     node.values = meant;
 }
 
-/// `anyOf` stands alone, and null is no alternative.
+/// `anyOf` stands alone, without one in another, and null is no alternative.
 fn alternatives(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     let Some(union) = node.unions.pop() else { return };
-    let mut beside = std::mem::take(node);
-    let said = beside.facts.shift_remove("description");
-    let mut null = beside.facts.shift_remove(NULLABLE).is_some();
+    let said = node.facts.shift_remove("description");
+    let mut null = node.facts.contains_key(NULLABLE);
     let mut branches = Vec::new();
     for mut branch in union {
         if branch.types() == ["null"] {
             null = true;
-            continue;
-        }
-        null |= branch.facts.shift_remove(NULLABLE).is_some();
-        let nested = std::mem::take(&mut branch.unions);
-        if nested.is_empty() {
-            branches.push(merge(branch, beside.clone(), at, losses));
+        } else if let Some(nested) = branch.unions.pop() {
+            branches.extend(nested);
         } else {
-            let nested = nested.into_iter().flatten();
-            branches.extend(nested.map(|branch| merge(branch, beside.clone(), at, &mut Losses::default())));
+            branches.push(branch);
         }
     }
     for branch in &mut branches {
         null |= branch.facts.shift_remove(NULLABLE).is_some();
     }
+    // The texts of an `enum` would hide what a plain text means.
     unhide(&mut branches, at, losses);
     let values: Vec<_> = branches.iter().flat_map(|branch| branch.values.clone()).collect();
     *node = either(branches);

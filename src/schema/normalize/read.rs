@@ -5,12 +5,15 @@ use super::super::preflight::{Dialect, dialect};
 use super::super::survey::Survey;
 use super::loss::{Losses, Lost, Place};
 use super::merge::merge;
-use super::node::{Member, Node, Rest};
+use super::node::{Member, Node, Rest, weight};
 use serde_json::{Map, Value};
 
 /// Subschemas within each other, references written out: a listing has no more than twice as many levels.
 const DEEPEST: usize = 48;
+/// Names in `required` beyond which only declared ones count.
+const MOST_REQUIRED: usize = 256;
 /// What stands where a recursion ends (POLICY §3).
+
 const NESTED: &str = "(nested value, any JSON)";
 
 /// Keywords that say nothing about values, or only to a reader of the original; their loss is none.
@@ -150,6 +153,12 @@ impl<'a> Reader<'a> {
                 ("properties", Value::Object(named)) => self.members(&mut node, named, &place)?,
                 ("required", Value::Array(names)) => {
                     node.required = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                    if node.required.len() > MOST_REQUIRED {
+                        let declared = members.get("properties").and_then(Value::as_object);
+                        node.required.retain(|name| declared.is_some_and(|declared| declared.contains_key(name)));
+                        self.losses.note(at, Lost::Keyword(keyword.clone()));
+                    }
+                    node.required.dedup();
                 }
                 ("additionalProperties", value) => node.rest = self.rest(value, &place)?,
                 ("patternProperties", Value::Object(named)) => {
@@ -170,6 +179,8 @@ impl<'a> Reader<'a> {
             }
         }
         self.keywords(&mut node, members, (at, root))?;
+        let text = weight(&node.facts) + weight(&node.asides);
+        self.left = self.left.checked_sub(text).ok_or(TooMany)?;
         self.elements(&mut node, members, at)?;
         for part in all {
             let Some(part) = self.node(part, &at.below("allOf"), root)? else { return Ok(None) };

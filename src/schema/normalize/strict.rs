@@ -2,30 +2,45 @@
 //! out where it is optional, and otherwise the tool is not offered in that profile.
 
 use super::Unfit;
+use super::fit::{give_items, one_union};
 use super::loss::{Losses, Lost, Place};
 use super::merge::merge;
 use super::node::{Node, Rest, type_of};
 use serde_json::{Map, Value};
 
-/// Where something cannot be said in strict mode.
-struct Unsayable(String);
+/// What all copies may weigh that are made where something stands beside a union.
+pub(super) const COPIES: usize = 20_000;
+
+/// Why something cannot be said in strict mode.
+enum Unsayable {
+    /// It has no fixed shape, there.
+    At(String),
+    /// It grows too large.
+    TooLarge,
+}
 
 /// Closes the root and all below it. `all_required`: what is optional becomes required and may be null.
 pub(super) fn strict(node: &mut Node, all_required: bool, losses: &mut Losses) -> Result<(), Unfit> {
-    let mut closing = Closing { all_required, losses };
-    closing.close(node, &Place::ROOT).map_err(|Unsayable(at)| Unfit::FreeForm { at })
+    let mut closing = Closing { all_required, left: COPIES, losses };
+    closing.close(node, &Place::ROOT).map_err(|unsayable| match unsayable {
+        Unsayable::At(at) => Unfit::FreeForm { at },
+        Unsayable::TooLarge => Unfit::TooLarge { what: "subschemas, with all alternatives", most: COPIES },
+    })
 }
 
 struct Closing<'a> {
     all_required: bool,
+    left: usize,
     losses: &'a mut Losses,
 }
 
 impl Closing<'_> {
     fn close(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unsayable> {
+        one_union(node, at, self.losses);
         if !node.unions.is_empty() {
             return self.union(node, at);
         }
+        give_items(node);
         self.typed(node, at)?;
         if node.is_of("object") {
             self.object(node, at)?;
@@ -46,7 +61,7 @@ impl Closing<'_> {
     fn typed(&mut self, node: &mut Node, at: &Place<'_>) -> Result<(), Unsayable> {
         if let Some(values) = node.literals() {
             if values.iter().any(|value| value.is_object() || value.is_array()) {
-                return Err(Unsayable(at.pointer()));
+                return Err(Unsayable::At(at.pointer()));
             }
             if node.types().is_empty() {
                 let mut types: Vec<&str> = values.iter().map(type_of).collect();
@@ -62,7 +77,7 @@ impl Closing<'_> {
         let kind = match (node.members.is_empty(), &node.items) {
             (false, _) => "object",
             (true, Some(_)) => "array",
-            (true, None) => return Err(Unsayable(at.pointer())),
+            (true, None) => return Err(Unsayable::At(at.pointer())),
         };
         self.losses.note(at, Lost::Narrowed);
         node.set_types(&[kind]);
@@ -79,14 +94,16 @@ impl Closing<'_> {
             let place = at.below("anyOf");
             let number = index.to_string();
             let place = place.below(&number);
+            self.left = self.left.checked_sub(beside.weight()).ok_or(Unsayable::TooLarge)?;
             let mut branch = merge(branch, beside.clone(), &place, self.losses);
             match self.close(&mut branch, &place) {
                 Ok(()) => taken.push(branch),
-                Err(Unsayable(_)) => self.losses.note(&place, Lost::Narrowed),
+                Err(Unsayable::At(_)) => self.losses.note(&place, Lost::Narrowed),
+                Err(large @ Unsayable::TooLarge) => return Err(large),
             }
         }
         if taken.is_empty() {
-            return Err(Unsayable(at.pointer()));
+            return Err(Unsayable::At(at.pointer()));
         }
         node.facts = said.map(|said| ("description".to_owned(), said)).into_iter().collect::<Map<String, Value>>();
         // What a branch became may be a union itself.
@@ -105,7 +122,7 @@ impl Closing<'_> {
             Rest::Like(_) => true,
         };
         if node.members.is_empty() && (free || !node.patterns.is_empty()) {
-            return Err(Unsayable(at.pointer()));
+            return Err(Unsayable::At(at.pointer()));
         }
         if node.rest != Rest::Closed || !node.patterns.is_empty() {
             self.losses.note(at, Lost::Closed);
@@ -118,8 +135,9 @@ impl Closing<'_> {
             let required = node.required.contains(&member.name);
             match self.close(&mut member.node, &place) {
                 Ok(()) => {}
+                Err(large @ Unsayable::TooLarge) => return Err(large),
                 Err(unsayable) if required => return Err(unsayable),
-                Err(_) => {
+                Err(Unsayable::At(_)) => {
                     self.losses.note(&place, Lost::LeftOut);
                     continue;
                 }
