@@ -25,6 +25,7 @@ mod races;
 mod reload;
 mod resume;
 mod settle;
+mod shown;
 mod start;
 mod states;
 mod synced;

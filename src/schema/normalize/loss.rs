@@ -73,14 +73,13 @@ pub struct Losses {
 impl Losses {
     pub(super) fn note(&mut self, at: &Place<'_>, what: Lost) {
         self.narrows |= what.narrows();
-        let loss = Loss { at: at.pointer(), what };
-        if self.named.contains(&loss) {
+        if self.named.len() == MOST {
+            self.more += 1;
             return;
         }
-        if self.named.len() < MOST {
+        let loss = Loss { at: at.pointer(), what };
+        if !self.named.contains(&loss) {
             self.named.push(loss);
-        } else {
-            self.more += 1;
         }
     }
 }

@@ -153,6 +153,8 @@ impl Closing<'_> {
             node.members.push(member);
         }
         if self.all_required {
+            // OpenAI asks for the list even where it is empty.
+            node.facts.insert("required".to_owned(), Value::Array(Vec::new()));
             node.required = node.members.iter().map(|member| member.name.clone()).collect();
         }
         Ok(())

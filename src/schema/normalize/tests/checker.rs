@@ -203,8 +203,8 @@ impl Checker {
                 self.note(at, &format!("requires {name}, which is not there"));
             }
         }
-        if schema.get("required").is_some() && required.is_empty() {
-            self.note(at, "an empty required");
+        if self.profile == Profile::OpenaiStrict && schema.get("required").is_none() {
+            self.note(at, "has no required");
         }
         self.properties += properties.len();
         self.optional += properties.keys().filter(|name| !required.contains(&name.as_str())).count();

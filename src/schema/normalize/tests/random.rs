@@ -222,5 +222,5 @@ proptest! {
 
 /// `TOOLGATE_CASES` schemas, or a few.
 fn cases() -> u32 {
-    std::env::var("TOOLGATE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(256)
+    std::env::var("TOOLGATE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(96)
 }
