@@ -323,7 +323,7 @@ async fn both_doors_show_the_same() {
     let (_server, gate) = stage().await;
     let over_http = listed(&as_of(&gate, "gpt").at("/mcp/oracle")).await;
     let setup = gate.stop().await;
-    let args = ["--config", "toolgate.yaml", "--server", "oracle", "--agent", "gpt"];
+    let args = ["--server", "oracle", "--agent", "gpt"];
     let mut over_stdio = Launched::start(&setup, &args, false).await;
     let listed = over_stdio.ask("tools/list", json!({})).await;
     assert_eq!(listed["result"]["tools"], json!(over_http));
