@@ -40,18 +40,19 @@ type Made = Result<Arc<Variant>, Unfit>;
 
 /// The variants of one tool. They live and end with it, so that a changed definition has none of the old ones.
 #[derive(Debug, Default)]
-pub struct Variants(Mutex<Vec<((Profile, Option<Shown>), Made)>>);
+pub struct Variants(Mutex<Vec<(Key, Made)>>);
+
+/// The profile, and how the key of a call is shown.
+type Key = (Profile, Option<Shown>);
 
 impl Variants {
     /// The variant, and whether it was there.
-    fn get(&self, key: (Profile, Option<Shown>), make: impl FnOnce() -> Made) -> (Made, bool) {
-        let known = |kept: &[((Profile, Option<Shown>), Made)]| {
-            kept.iter().find(|(known, _)| *known == key).map(|(_, made)| made.clone())
-        };
+    fn get(&self, key: Key, fit: impl FnOnce() -> Made) -> (Made, bool) {
+        let known = |kept: &[(Key, Made)]| kept.iter().find(|(known, _)| *known == key).map(|(_, made)| made.clone());
         if let Some(made) = known(&self.0.lock()) {
             return (made, true);
         }
-        let made = make();
+        let made = fit();
         let mut kept = self.0.lock();
         if known(&kept).is_none() {
             if kept.len() >= VARIANTS {
@@ -87,7 +88,10 @@ type Table = HashMap<String, Option<ToolName>>;
 
 /// The tables already made, each for one state of the tools.
 #[derive(Default)]
-pub struct Names(Mutex<HashMap<(Scope, Reads), (u64, Arc<Table>)>>);
+pub struct Names(Mutex<HashMap<(Scope, Reads), OfTools>>);
+
+/// The version of the tools, and their table.
+type OfTools = (u64, Arc<Table>);
 
 impl Names {
     fn table(&self, tools: &Tools, scope: &Scope, reads: Reads) -> Arc<Table> {
@@ -130,11 +134,11 @@ impl Gate {
     /// The tool as this caller is shown it, or why it is not.
     pub(super) fn variant(&self, policy: &Policy, caller: &Caller, tool: &Tool) -> Made {
         let (profile, key) = (caller.reads.profile, key(policy, caller, tool));
-        let make = || variant_of(&tool.definition.text, key, profile).map(Arc::new);
+        let fit = || variant_of(&tool.definition.text, key, profile).map(Arc::new);
         if profile == Profile::None {
-            return make();
+            return fit();
         }
-        let (made, known) = tool.variants.get((profile, key), make);
+        let (made, known) = tool.variants.get((profile, key), fit);
         self.metrics.normalized(known);
         made
     }

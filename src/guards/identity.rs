@@ -127,8 +127,8 @@ impl Section for Settings {
                 });
                 let agent = AgentId::new(&agent);
                 let tenant = tenant.as_deref().map(TenantId::new);
-                let named = Caller::named(agent.as_str());
-                let caller = Arc::new(Caller { tenant, roles, group, model, owner, reads, ..named });
+                let caller = Caller::named(agent.as_str());
+                let caller = Arc::new(Caller { tenant, roles, group, model, owner, reads, ..caller });
                 rule.callers.push(Arc::clone(&caller));
                 problems.under(index.to_string(), |problems| {
                     if let Some(token) = token {

@@ -14,15 +14,15 @@ pub enum Profile {
     None,
     /// What all providers take.
     Portable,
-    /// OpenAI, without strict mode.
+    /// `OpenAI`, without strict mode.
     Openai,
-    /// OpenAI's strict mode.
+    /// `OpenAI`'s strict mode.
     OpenaiStrict,
     /// Anthropic, without strict mode.
     Anthropic,
     /// Anthropic's strict mode.
     AnthropicStrict,
-    /// Gemini's `parameters`, an OpenAPI schema.
+    /// Gemini's `parameters`, an `OpenAPI` schema.
     Gemini,
     /// Gemini's `parametersJsonSchema`.
     GeminiJson,

@@ -126,7 +126,8 @@ struct Programs {
     _as_of: String,
     #[serde(rename = "source")]
     _source: String,
-    programs: BTreeMap<String, Program>,
+    #[serde(rename = "programs")]
+    named: BTreeMap<String, Program>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -169,14 +170,14 @@ pub fn of_model(model: &str) -> Profile {
 
 /// What the program of that name takes; none if it is unknown.
 pub fn of_program(name: &str) -> Option<Caps> {
-    let Program { tools, name, around, plain } = PROGRAMS.programs.get(name)?;
+    let Program { tools, name, around, plain } = PROGRAMS.named.get(name)?;
     let name = name.map_or(usize::MAX, |longest| longest.saturating_sub(*around));
     Some(Caps { tools: tools.unwrap_or(usize::MAX), name, plain: *plain })
 }
 
 /// The programs that are known.
 pub fn programs() -> Vec<String> {
-    PROGRAMS.programs.keys().cloned().collect()
+    PROGRAMS.named.keys().cloned().collect()
 }
 
 /// Whether `text` is what `pattern` says, in which `*` stands for any characters.

@@ -6,6 +6,7 @@ use crate::harness::until;
 use crate::puppet::{Puppet, Seen, tool};
 use crate::stage::{Agent, Gate, Launched, Settings, code, run};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 const CALLERS: &str = "
   - { agent: plain, token: token-of-plain-agent }
@@ -312,7 +313,7 @@ async fn explain_shows_the_losses() {
         ("strict", "oracle__free", "free.json", r#"{ "value": 1 }"#),
         ("gpt", "oracle__with.dots", "free.json", r#"{ "value": 1 }"#),
     ] {
-        said.push_str(&format!("{agent} {tool}\n{}\n\n", explain(agent, tool, schema, arguments).await));
+        write!(said, "{agent} {tool}\n{}\n\n", explain(agent, tool, schema, arguments).await).unwrap();
     }
     insta::assert_snapshot!(said);
 }

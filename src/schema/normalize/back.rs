@@ -66,13 +66,7 @@ impl Back {
             self.null.insert(member.name.clone());
         }
         let below = Self::of(&member.node)?;
-        match self.below.get_mut(&member.name) {
-            Some(known) => known.join(below),
-            None => {
-                self.below.insert(member.name.clone(), below);
-                Ok(())
-            }
-        }
+        self.below.entry(member.name.clone()).or_default().join(below)
     }
 
     /// What is true of either.
@@ -83,10 +77,7 @@ impl Back {
             }
         }
         for (name, below) in other.below {
-            match self.below.get_mut(&name) {
-                Some(known) => known.join(below)?,
-                None => drop(self.below.insert(name, below)),
-            }
+            self.below.entry(name).or_default().join(below)?;
         }
         for (mine, theirs) in [(&mut self.rest, other.rest), (&mut self.inside, other.inside)] {
             if let Some(below) = theirs {
@@ -134,13 +125,7 @@ impl Back {
 }
 
 fn boxed(place: &mut Option<Box<Back>>, below: Back) -> Result<(), Clash> {
-    match place {
-        Some(known) => known.join(below),
-        None => {
-            *place = Some(Box::new(below));
-            Ok(())
-        }
-    }
+    place.get_or_insert_default().join(below)
 }
 
 struct Reading {

@@ -1,4 +1,4 @@
-//! Gemini's `parameters`: an OpenAPI schema, in which a value has one type, an `enum` holds texts, and null is `nullable`
+//! Gemini's `parameters`: an `OpenAPI` schema, in which a value has one type, an `enum` holds texts, and null is `nullable`
 //! (POLICY §3, step 5). What was a number or a flag in an `enum` comes back through the reverse map.
 
 use super::Unfit;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const NULLABLE: &str = "nullable";
 
-/// Writes one subschema, and all below it, as OpenAPI has it.
+/// Writes one subschema, and all below it, as `OpenAPI` has it.
 pub(super) fn openapi(node: &mut Node, losses: &mut Losses) -> Result<(), Unfit> {
     Writing { left: COPIES, losses }.write(node, &Place::ROOT)
 }
@@ -182,24 +182,14 @@ fn alternatives(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     let values: Vec<_> = branches.iter().flat_map(|branch| branch.values.clone()).collect();
     *node = either(branches);
     node.values = values.into_iter().filter(|_| node.facts.contains_key("enum")).collect();
-    match node.unions.first_mut() {
-        Some(union) => {
-            for branch in union {
-                if null {
-                    branch.facts.insert(NULLABLE.to_owned(), true.into());
-                }
-                if let (Some(said), false) = (&said, branch.facts.contains_key("description")) {
-                    branch.facts.insert("description".to_owned(), said.clone());
-                }
-            }
+    let alone = node.unions.is_empty();
+    let each = if alone { std::slice::from_mut(node) } else { node.unions[0].as_mut_slice() };
+    for one in each {
+        if null {
+            one.facts.insert(NULLABLE.to_owned(), true.into());
         }
-        None => {
-            if null {
-                node.facts.insert(NULLABLE.to_owned(), true.into());
-            }
-            if let Some(said) = said {
-                node.facts.insert("description".to_owned(), said);
-            }
+        if let (Some(said), true) = (&said, alone || !one.facts.contains_key("description")) {
+            one.facts.insert("description".to_owned(), said.clone());
         }
     }
 }

@@ -13,13 +13,12 @@ const DEEPEST: usize = 48;
 /// Names in `required` beyond which only declared ones count.
 const MOST_REQUIRED: usize = 256;
 /// What stands where a recursion ends (POLICY §3).
-
 const NESTED: &str = "(nested value, any JSON)";
 
 /// Keywords that say nothing about values, or only to a reader of the original; their loss is none.
 const SILENT: &[&str] =
     &["$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions", "title"];
-/// Keywords of OpenAPI, and annotations that are not for models.
+/// Keywords of `OpenAPI`, and annotations that are not for models.
 const DROPPED: &[&str] =
     &["examples", "example", "discriminator", "externalDocs", "readOnly", "writeOnly", "xml", "deprecated"];
 /// Keywords without subschemas.
@@ -129,7 +128,7 @@ impl<'a> Reader<'a> {
             }
         };
         let Some(target) = self.survey.target(schema) else { return self.own(members, at, root) };
-        let beside = if self.draft07 { annotations(members) } else { self.own(members, at, root)? };
+        let beside = if self.draft07 { Some(annotations(members)) } else { self.own(members, at, root)? };
         let Some(beside) = beside else { return Ok(None) };
         if self.open.iter().filter(|open| std::ptr::eq(**open, target)).count() >= self.recursion {
             self.losses.note(at, Lost::Cut);
@@ -244,12 +243,10 @@ impl<'a> Reader<'a> {
             node.prefix.push(taken.unwrap_or_default());
         }
         let Some(items) = items else { return Ok(()) };
-        match self.node(items, &at.below("items"), false)? {
-            Some(items) => node.items = Some(Box::new(items)),
-            None => {
-                let most = node.facts.get("maxItems").and_then(Value::as_u64).unwrap_or(u64::MAX);
-                node.facts.insert("maxItems".to_owned(), most.min(node.prefix.len() as u64).into());
-            }
+        node.items = self.node(items, &at.below("items"), false)?.map(Box::new);
+        if node.items.is_none() {
+            let most = node.facts.get("maxItems").and_then(Value::as_u64).unwrap_or(u64::MAX);
+            node.facts.insert("maxItems".to_owned(), most.min(node.prefix.len() as u64).into());
         }
         Ok(())
     }
@@ -341,17 +338,18 @@ const GROUPS: &[&[&str]] = &[
 ];
 
 /// What a reference of draft-07 leaves of what stands beside it.
-fn annotations(members: &Map<String, Value>) -> Option<Node> {
+fn annotations(members: &Map<String, Value>) -> Node {
     let said = members.iter().filter(|(keyword, _)| matches!(keyword.as_str(), "description" | "default"));
     let facts = said.map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
-    Some(Node { facts, ..Node::default() })
+    Node { facts, ..Node::default() }
 }
 
 /// Whether it reads the same wherever it stands and in every dialect.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().all(|(key, value)| {
-            !ELSEWHERE.contains(&key.as_str()) && !(key == "items" && value.is_array()) && is_plain(value)
+            let is_tuple = key == "items" && value.is_array();
+            !is_tuple && !ELSEWHERE.contains(&key.as_str()) && is_plain(value)
         }),
         Value::Array(elements) => elements.iter().all(is_plain),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,

@@ -30,7 +30,7 @@ pub(super) fn object(mut node: Node, losses: &mut Losses) -> Result<Node, Unfit>
         for variant in variants.into_iter().filter(takes_objects) {
             objects.push(object(variant, losses)?);
         }
-        absorb(&mut node, objects, losses);
+        absorb(&mut node, &objects, losses);
     }
     node.prefix.clear();
     node.items = None;
@@ -56,7 +56,7 @@ fn of_value(value: &Value) -> Node {
     Node { members, required, rest: Rest::Closed, ..Node::default() }
 }
 
-fn absorb(base: &mut Node, variants: Vec<Node>, losses: &mut Losses) {
+fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
     if variants.is_empty() {
         return;
     }
@@ -69,9 +69,9 @@ fn absorb(base: &mut Node, variants: Vec<Node>, losses: &mut Losses) {
     for name in names {
         let place = Place::ROOT.below("properties");
         let place = place.below(name);
-        let named: Vec<Node> =
+        let variants_of: Vec<Node> =
             variants.iter().filter_map(|variant| variant.member(name)).map(|member| member.node.clone()).collect();
-        let (in_all, mut both) = (named.len() == variants.len(), either_member(name, named));
+        let (in_all, mut both) = (variants_of.len() == variants.len(), either_member(name, variants_of));
         match base.members.iter_mut().find(|member| member.name == *name) {
             Some(known) if in_all => {
                 known.node = merge(std::mem::take(&mut known.node), both.node, &place, losses);

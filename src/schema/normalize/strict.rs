@@ -1,4 +1,4 @@
-//! Strict mode of OpenAI and Anthropic: every object is closed and every value has a type. What cannot be said so is left
+//! Strict mode of `OpenAI` and Anthropic: every object is closed and every value has a type. What cannot be said so is left
 //! out where it is optional, and otherwise the tool is not offered in that profile.
 
 use super::Unfit;
@@ -153,7 +153,7 @@ impl Closing<'_> {
             node.members.push(member);
         }
         if self.all_required {
-            // OpenAI asks for the list even where it is empty.
+            // The provider asks for the list even where it is empty.
             node.facts.insert("required".to_owned(), Value::Array(Vec::new()));
             node.required = node.members.iter().map(|member| member.name.clone()).collect();
         }

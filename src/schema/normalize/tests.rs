@@ -150,11 +150,10 @@ fn recursion_ends() {
     let inner = format!("/properties/tree{}", children.repeat(3));
     assert_eq!(property(&normal.schema, &inner), &json!({ "description": "(nested value, any JSON)" }));
     assert!(normal.losses.named.iter().any(|loss| loss.what == Lost::Cut));
-    let began = std::time::Instant::now();
     for profile in Profile::ALL {
-        drop(normalize(&hostile("explosion"), profile));
+        let length = normalize(&hostile("explosion"), profile).map_or(0, |normal| normal.schema.to_string().len());
+        assert!(length < 1 << 20, "{profile}: {length} bytes");
     }
-    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!(
         normalize(&hostile("recursive_always"), Profile::OpenaiStrict).unwrap_err().label(),
         "profile_free_form",
