@@ -138,6 +138,7 @@ impl Stand {
             metrics: Arc::new(Metrics::new()),
             clock: Clock,
             listings: Listings::default(),
+            vault: toolgate::gate::vault::Vault::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         let links = Arc::new(Links::shared(servers));
@@ -204,8 +205,8 @@ fn tool(servers: &Servers) -> Arc<Tool> {
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let server = servers.all()[0].clone();
     let (name, hash) = (ToolName::of(&server.settings.name, &definition.name), hash(definition.text.as_bytes()));
-    let variants = Variants::default();
-    Arc::new(Tool { name, definition: Arc::new(definition), schema, hash, server, variants })
+    let (output, variants) = (std::sync::OnceLock::new(), Variants::default());
+    Arc::new(Tool { name, definition: Arc::new(definition), schema, output, hash, server, variants })
 }
 
 fn arguments() -> Value {

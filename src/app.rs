@@ -7,8 +7,9 @@ use crate::admin::quarantine::Quarantined;
 use crate::config::{Config, Transport as Configured};
 use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
 use crate::gate::effects::Effects;
+use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
-use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox};
+use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox, vault::Vault};
 use crate::model::clock::Clock;
 use crate::model::secret::Secret;
 use crate::policy::live::Live;
@@ -24,7 +25,7 @@ use crate::upstream::child::Command;
 use crate::upstream::http::connections;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::links::Links;
-use crate::upstream::server::{Settings, State, Surroundings, Transport};
+use crate::upstream::server::{Server, Settings, State, Surroundings, Transport};
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -42,6 +43,8 @@ const FAREWELL: Duration = Duration::from_secs(30);
 const FAREWELL_UNRECORDED: Duration = Duration::from_secs(5);
 /// How often unused sessions are looked for.
 const SWEEP: Duration = Duration::from_mins(1);
+/// Withheld tools of one server that operators are told of at once.
+const MOST_WITHHELD: usize = 64;
 /// How often unknown outcomes are counted.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -78,12 +81,13 @@ impl App {
             metrics: metrics.clone(),
             clock: Clock::default(),
             listings: Listings::default(),
+            vault: Vault::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         let changed = either_changed(&tools, policy, &stop);
         tasks::spawn("hidden tools", gate.clone().watch_hidden(changed.clone(), stop.clone()));
         let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
-        tools.start(&servers, &metrics, &stop);
+        tools.start(&servers, policy, &metrics, &stop);
         servers.start(&servers_running, &stop);
         let door = Arc::new(Door {
             gate,
@@ -272,7 +276,7 @@ impl Status for View {
                 stale: status.stale(),
                 problems: status.diagnostics.iter().map(ToString::to_string).collect(),
             },
-            servers: self.door.servers.all().iter().map(|server| server_status(server)).collect(),
+            servers: self.door.servers.all().iter().map(|server| self.server_status(server)).collect(),
             ledger: LedgerStatus {
                 writable,
                 entries: health.head.seq,
@@ -309,14 +313,20 @@ impl Status for View {
     }
 }
 
-fn server_status(server: &crate::upstream::server::Server) -> ServerStatus {
-    let name = server.settings.name.to_string();
-    match &*server.state().borrow() {
-        State::Starting => ServerStatus { name, state: "starting", era: None, tools: 0, last_fault: None },
-        State::Up(up) => {
-            let (era, tools) = (Some(up.verdict.words()), up.catalog.tools.len());
-            ServerStatus { name, state: "up", era, tools, last_fault: None }
-        }
-        State::Down(why) => ServerStatus { name, state: "down", era: None, tools: 0, last_fault: Some(why.clone()) },
+impl View {
+    fn server_status(&self, server: &Server) -> ServerStatus {
+        let name = &server.settings.name;
+        let tools = self.door.gate.tools.current();
+        let quarantined =
+            tools.quarantined.iter().filter(|(owner, ..)| owner == name).map(|(_, _, words)| words.clone());
+        let unfit = fit::unfit(&self.door.policy.current(), &tools).into_iter().filter(|unfit| unfit.server == *name);
+        let unfit = unfit.map(|Unfit { tool, words, .. }| format!("`{tool}`: {words}"));
+        let withheld = quarantined.chain(unfit).take(MOST_WITHHELD).collect();
+        let (state, era, tools, last_fault) = match &*server.state().borrow() {
+            State::Starting => ("starting", None, 0, None),
+            State::Up(up) => ("up", Some(up.verdict.words()), up.catalog.tools.len(), None),
+            State::Down(why) => ("down", None, 0, Some(why.clone())),
+        };
+        ServerStatus { name: name.to_string(), state, era, tools, withheld, last_fault }
     }
 }

@@ -6,8 +6,12 @@ pub mod completions;
 pub mod configured;
 pub mod doctor;
 pub mod explain;
+mod files;
 pub mod guard;
+pub mod init;
 pub mod ledger;
+mod listed;
+pub mod pins;
 pub mod schema;
 pub mod serve;
 pub mod stdio;
@@ -35,6 +39,8 @@ pub enum Verb {
     Serve(serve::Args),
     /// Wrap one stdio tool server, for an agent that launches its servers itself.
     Stdio(stdio::Args),
+    /// Write a configuration and a draft of a policy, from tool servers or an agent's configuration of them.
+    Init(init::Args),
     /// Judge the configuration and the policies; all problems at once.
     Check(check::Args),
     /// Say which step decides a call, by which layer and rule; nothing is executed.
@@ -43,6 +49,8 @@ pub enum Verb {
     Calls(calls::Args),
     /// Read and check the record of calls.
     Ledger(LedgerArgs),
+    /// Compare, show and approve what the tool servers say of their tools.
+    Pins(pins::Args),
     /// Print the JSON Schema of the configuration or of a policy file, for editors.
     Schema(schema::Args),
     /// Look at everything a running toolgate needs, and say what is missing.
@@ -67,6 +75,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
     match cli.verb {
         Verb::Serve(args) => serve::run(&args, cli.log),
         Verb::Stdio(args) => stdio::run(&args, cli.log),
+        Verb::Init(args) => init::run(&args),
         Verb::Check(args) => check::run(&args),
         Verb::Explain(args) => explain::run(&args),
         Verb::Calls(args) => calls::run(&args),
@@ -77,6 +86,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
             };
             ledger::run(&args.ledger, &data, args.config.as_deref())
         }
+        Verb::Pins(args) => pins::run(&args),
         Verb::Schema(args) => schema::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Completions(args) => completions::run(&args),

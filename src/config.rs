@@ -2,6 +2,7 @@
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
 
+use crate::guards::secrets::Bindings;
 use crate::guards::{Mode, Section, identity};
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{AgentId, ServerName};
@@ -9,6 +10,7 @@ use crate::model::secret::Secret;
 use crate::policy::compile::{self, Basis, Compiled};
 use crate::policy::live::Reading;
 use crate::policy::locate::{self, Document};
+use crate::policy::pins::Source;
 use crate::policy::{Methods, shape};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -17,6 +19,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 mod doors;
+mod secrets;
 mod servers;
 mod settings;
 mod variables;
@@ -42,6 +45,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Values of `Origin` that are taken besides those of `listen`.
     pub allowed_origins: Vec<String>,
+    /// Where the approved definitions of tools are.
+    pub pins: Option<Source>,
     startup: BTreeMap<&'static str, [u8; 32]>,
 }
 
@@ -92,6 +97,15 @@ pub fn load(path: &Path) -> Loaded {
 
 /// As [`load`], with the variables that `variable` gives.
 pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
+    read(path, variable, true)
+}
+
+/// As [`load_with`], without the pin file: for whoever is about to write it.
+pub fn load_unpinned(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
+    read(path, variable, false)
+}
+
+fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) -> Loaded {
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut watched = BTreeSet::from([(watchable(directory), false)]);
     let mut files = BTreeSet::from([path.to_path_buf()]);
@@ -106,13 +120,17 @@ pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Load
     let open = locate::too_open(path);
     let opened = [u8::from(open.is_some())];
     diagnostics.extend(open);
-    let Some(Judged { config, basis }) = judged else {
+    let Some(Judged { config, mut basis }) = judged else {
         compile::sort(&mut diagnostics);
         let fingerprint = Sha256::new_with_prefix(opened).chain_update(document.text()).finalize().into();
         return Loaded { config: None, reading: Reading { policy: None, diagnostics, fingerprint, watched, files } };
     };
-    watched.extend(basis.policies.iter().flat_map(|policies| places(policies)));
-    files.extend(basis.policies.iter().cloned());
+    if !pinned {
+        basis.pins = None;
+    }
+    let named = basis.policies.iter().chain(basis.pins.as_ref().map(|pins| &pins.file));
+    watched.extend(named.clone().flat_map(|path| places(path)));
+    files.extend(named.cloned());
     let deep: Vec<PathBuf> = watched.iter().filter(|(_, deep)| *deep).map(|(path, _)| path.clone()).collect();
     watched.retain(|(path, is_deep)| *is_deep || !deep.contains(path));
     let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, diagnostics);
@@ -152,6 +170,8 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         identity: identity::Rule::anonymous(),
         methods: Methods::default(),
         session_header: None,
+        pins: None,
+        secrets: Bindings::default(),
         policies: Vec::new(),
         written: Value::Null,
     };
@@ -162,6 +182,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         servers,
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
+        pins: None,
         startup: BTreeMap::new(),
     };
     let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, Vec::new());
@@ -231,11 +252,13 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         servers,
         callers,
         front_ends,
+        secrets,
         policies,
         allowed_hosts,
         allowed_origins,
         methods,
         session_header,
+        pins,
     } = settings;
     let Named { servers: declared, agents, open } = named;
     let listen = problems.under("listen", |problems| doors::agents(&listen, open, mode, problems));
@@ -244,6 +267,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     let admin = problems.under("admin", |problems| doors::operators(admin, &tokens, problems));
     let identity = identity::Settings { callers, front_ends }.compile(problems);
     let servers = problems.under("servers", |problems| servers::compile(servers, directory, problems));
+    let secrets = problems.under("secrets", |problems| secrets::compile(secrets, &declared, directory, problems));
     let data = problems.under("data", |problems| doors::data(&data, directory, problems));
     problems.under("allowed_hosts", |problems| doors::judge_hosts(&allowed_hosts, problems));
     problems.under("allowed_origins", |problems| doors::judge_origins(&allowed_origins, problems));
@@ -251,6 +275,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     let methods = problems.under("methods", |problems| doors::methods(methods, problems));
     let session_header =
         problems.under("session_header", |problems| doors::session_header(session_header.as_deref(), problems));
+    let pins = pins.and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
     let timeouts = servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect();
     let basis = Basis {
         mode,
@@ -260,6 +285,8 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         identity,
         methods,
         session_header,
+        pins,
+        secrets,
         policies,
         written: Value::Null,
     };
@@ -270,6 +297,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         servers,
         allowed_hosts,
         allowed_origins,
+        pins: basis.pins.clone(),
         startup: BTreeMap::new(),
     });
     Judged { config, basis }

@@ -2,21 +2,27 @@
 
 mod bill;
 pub mod call;
+mod collisions;
 mod deliver;
 mod dispatch;
+mod drafts;
 pub mod effects;
+pub mod fit;
 pub mod hidden;
 mod late;
 pub mod list;
+pub mod pinned;
 pub mod placing;
 mod probing;
 mod proof;
 pub mod record;
+mod sealing;
 pub mod shown;
 mod states;
 mod taken;
 pub mod toolbox;
 pub mod trail;
+pub mod vault;
 
 use crate::model::clock::Clock;
 use crate::model::refusal::Refusal;
@@ -50,6 +56,8 @@ pub struct Gate {
     pub clock: Clock,
     /// Listings already made.
     pub listings: list::Listings,
+    /// Secrets, fetched.
+    pub vault: vault::Vault,
     /// Room for calls.
     pub slots: Arc<Semaphore>,
 }

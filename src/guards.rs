@@ -4,15 +4,23 @@
 pub mod allowlist;
 pub mod arguments;
 pub mod budget;
+pub mod confirms;
 pub mod evidence;
 pub mod idempotency;
 pub mod identity;
+pub mod output;
 pub mod permission;
+pub mod pins;
 pub mod repetition;
+pub mod results;
 pub mod rules;
+pub mod secrets;
 pub mod task;
+pub mod variants;
 
 use crate::model::diagnostic::Problems;
+use crate::model::ids::ToolName;
+use crate::schema::Schema;
 
 /// A guard's part of a contract: how what the author wrote becomes what runs.
 pub trait Section: Sized {
@@ -45,6 +53,16 @@ pub struct ToolRules {
     pub actions: Vec<String>,
     /// Does a call change anything? Whatever is not only `read`.
     pub side_effect: bool,
+    /// What it changes, in its contract's words (003-63).
+    pub writes: Option<String>,
+    /// The call that takes it back, as `server__tool`.
+    pub rollback: Option<ToolName>,
+    /// Which part of the contract this is, where an argument chooses between several (002-32).
+    pub variant: Option<String>,
+    /// The arguments that decide what a call may do, those of all variants.
+    pub needs: Vec<Needed>,
+    /// The parts of the contract between which an argument chooses.
+    pub variants: Option<variants::Rule>,
     /// Only owners see the tool (001-04).
     pub owner_only: bool,
     /// Its part of the gate's step 3.
@@ -55,13 +73,35 @@ pub struct ToolRules {
     pub rules: rules::Rule,
     /// Step 8; none for a tool that changes nothing, unless its contract asks for it.
     pub idempotency: Option<idempotency::Rule>,
+    /// Which draft must be there before the call, for a first arrival in step 8.
+    pub confirms: Option<confirms::Rule>,
+    /// What errors of the tool server mean, in step 15.
+    pub output: output::Rule,
     /// Step 9.
     pub budget: budget::Rule,
+    /// Step 13.
+    pub secrets: secrets::Rule,
+    /// Step 16.
+    pub results: results::Rule,
     /// Arguments, by name, that the ledger keeps as sent.
     pub audit: Vec<String>,
 }
 
+/// An argument that decides what a call may do: a tool without it cannot be held to its contract (002-05, 002-11).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needed {
+    /// Where the contract names it, such as `["permission", "tenant"]`.
+    pub key: Vec<String>,
+    /// The argument, as a path from the root.
+    pub path: Vec<String>,
+}
+
 impl ToolRules {
+    /// The first of the needed arguments that `schema` cannot have: it names others in that place.
+    pub fn lacks(&self, schema: &Schema) -> Option<&Needed> {
+        self.needs.iter().find(|needed| schema.names().lack(&needed.path))
+    }
+
     /// What observe mode uses for a tool without a contract: asks for nothing, and counts as a side effect.
     pub fn observed() -> Self {
         Self { side_effect: true, ..Self::default() }

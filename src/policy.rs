@@ -1,13 +1,16 @@
 //! Floor 3: what the files say, compiled into one immutable snapshot.
 
 use crate::guards::budget::Tasks;
-use crate::guards::{Mode, allowlist, identity, repetition};
+use crate::guards::secrets::Bindings;
+use crate::guards::{self, Mode, allowlist, identity, repetition};
 
 pub mod compile;
 pub mod file;
+pub mod fit;
 pub mod layers;
 pub mod live;
 pub mod locate;
+pub mod pins;
 pub mod shape;
 
 /// Everything a call is judged by. Immutable; replaced as a whole.
@@ -21,6 +24,8 @@ pub struct Policy {
     pub identity: identity::Rule,
     /// What may this caller see? The only door to the contracts.
     pub allowlist: allowlist::Rule,
+    /// Whose definition has an operator approved?
+    pub pins: guards::pins::Rule,
     /// When does a task go in circles?
     pub repetition: repetition::Rule,
     /// What may tasks use?
@@ -29,6 +34,8 @@ pub struct Policy {
     pub methods: Methods,
     /// The header, in lower case, in which agents name their session.
     pub session_header: Option<String>,
+    /// Where secrets come from and where they may go.
+    pub secrets: Bindings,
 }
 
 /// Which methods pass (DESIGN §3): known ones do unless denied, unknown ones only if allowed, or when nothing is

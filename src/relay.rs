@@ -9,13 +9,13 @@ mod merge;
 
 pub use discover::initialized_together;
 
-use crate::mcp::answer::{CANCELLED, METHOD_NOT_FOUND, MISSING_CAPABILITY};
+use crate::mcp::answer::{CANCELLED, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
-use crate::model::ids::ServerName;
+use crate::model::ids::{ServerName, ToolName};
 use crate::model::reply::Fault;
 use crate::model::scope::Scope;
 use crate::outlet::{Outgoing, Outlet};
@@ -142,8 +142,11 @@ impl Relay {
                     let words = "declare the tasks extension in the request's capabilities";
                     return Ok(Message::error(None, MISSING_CAPABILITY, words, Some(data)));
                 }
-                let server = Self::task_owner(request)?;
-                self.forward(request, &server, message.clone()).await
+                let (server, tool) = Self::task_owner(request)?;
+                let policy = self.policy.current();
+                let admitted = policy.allowlist.admit(&request.caller, &tool).map_err(|_| no_such_task())?;
+                let answer = self.forward(request, &server, message.clone()).await?;
+                Ok(admitted.rules().results.shape_task(answer))
             }
             (_, Scope::One(server)) => self.forward(request, server, message.clone()).await,
             (_, Scope::All) => self.merged(request).await,
@@ -158,11 +161,10 @@ impl Relay {
     }
 
     /// A task belongs to the caller whose call made it (SECURITY §3C C4).
-    fn task_owner(request: &Request) -> Result<ServerName, Failed> {
+    fn task_owner(request: &Request) -> Result<(ServerName, ToolName), Failed> {
         let id = request.message.body.as_ref().and_then(|params| params.get("taskId"));
         let owner = id.and_then(|id| request.links.tasks.owner(&request.caller.agent, &id));
-        let held = owner.filter(|server| request.scope.holds(server));
-        held.ok_or_else(|| Failed::Answer(crate::mcp::answer::INVALID_PARAMS, "there is no such task".to_owned()))
+        owner.filter(|(server, _)| request.scope.holds(server)).ok_or_else(no_such_task)
     }
 
     /// The servers reached that answer.
@@ -171,4 +173,8 @@ impl Relay {
             self.servers.all().iter().filter(|server| scope.holds(&server.settings.name) && server.up().is_some());
         reached.cloned().collect()
     }
+}
+
+fn no_such_task() -> Failed {
+    Failed::Answer(INVALID_PARAMS, "there is no such task".to_owned())
 }

@@ -3,6 +3,7 @@
 
 pub mod closed;
 mod explain;
+pub mod flags;
 pub mod limits;
 mod names;
 pub mod normalize;

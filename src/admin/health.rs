@@ -58,6 +58,8 @@ pub struct ServerStatus {
     pub era: Option<&'static str>,
     /// How many tools it offers to agents.
     pub tools: usize,
+    /// Tools that it lists and agents don't see, whatever the layers say, with the reason.
+    pub withheld: Vec<String>,
     /// The last fault in words, without values of calls.
     pub last_fault: Option<String>,
 }

@@ -28,6 +28,7 @@ impl Status for Gate {
                 version: "7f3a".into(), stale: true, problems: vec!["billing.yaml:3:5: …".into()]
             },
             servers: vec![ServerStatus {
+                withheld: Vec::new(),
                 name: "search".into(),
                 state: "starting",
                 era: None,
@@ -94,7 +95,8 @@ async fn not_ready_says_why() {
             "reasons": ["search was not probed yet"],
             "policy": { "version": "7f3a", "stale": true, "problems": ["billing.yaml:3:5: …"] },
             "servers": [
-                { "name": "search", "state": "starting", "era": null, "tools": 0, "last_fault": "connection refused" }
+                { "name": "search", "state": "starting", "era": null, "tools": 0, "withheld": [],
+                    "last_fault": "connection refused" }
             ],
             "ledger": { "writable": true, "entries": 12, "dropped": 0, "last_fault": null },
         })

@@ -18,7 +18,8 @@ pub struct Args {
     /// Configuration files, directories that hold a toolgate.yaml, or policy files at or below one
     /// [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml, /etc/toolgate/toolgate.yaml]
     paths: Vec<PathBuf>,
-    /// Also start or reach each tool server, and say which revisions agents will be offered
+    /// Also start or reach each tool server, say which revisions agents will be offered, and compare the contracts with the
+    /// tools' own schemas
     #[arg(long)]
     connect: bool,
 }
@@ -51,6 +52,10 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
         if let Some(policy) = reading.policy {
             let contracts = policy.allowlist.contracts().count();
             good.push(format!("{}: {contracts} contracts, policy {}", configuration.display(), policy.version));
+            let (changing, undone) = policy.allowlist.undone();
+            if changing > undone {
+                good.push(format!("note: {undone} of {changing} contracts that change something can be taken back"));
+            }
         }
         if let Some(several) = config.map(|config| config.servers.len()).filter(|servers| *servers > 1) {
             good.push(format!("note: {}", together(several)));

@@ -34,7 +34,19 @@ pub fn config(named: Option<&Path>) -> anyhow::Result<Config> {
 pub fn load(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
     let path = path(named)?;
     let loaded = config::load(&path);
-    for diagnostic in &loaded.reading.diagnostics {
+    usable(path, loaded, Severity::Warning)
+}
+
+/// As [`load`], without the pin file and without warnings: for whoever is about to write it.
+pub fn unpinned(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
+    let path = path(named)?;
+    let loaded = config::load_unpinned(&path, &|name| std::env::var(name).ok());
+    usable(path, loaded, Severity::Error)
+}
+
+/// Says what is at least as bad as `least`.
+fn usable(path: PathBuf, loaded: Loaded, least: Severity) -> anyhow::Result<(PathBuf, Loaded)> {
+    for diagnostic in loaded.reading.diagnostics.iter().filter(|diagnostic| diagnostic.severity <= least) {
         say(&diagnostic.to_string());
     }
     let errors = loaded.reading.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();

@@ -5,7 +5,10 @@ use super::configured;
 use super::serve::runtime;
 use crate::app::{App, bind};
 use crate::config::{Config, Loaded};
+use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
+use crate::gate::pinned::{self, Withheld};
+use crate::guards::Mode;
 use crate::policy::live::Live;
 use crate::store::journal::{Journal, Options};
 use crate::upstream::server::State;
@@ -62,6 +65,9 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
             State::Up(up) => {
                 let tools = up.catalog.tools.len();
                 found.fine(&format!("tool server `{name}` answers: {}, {tools} tools", up.verdict.words()));
+                for tool in up.catalog.tools.iter().filter(|tool| !tool.changes.is_none()) {
+                    found.note(&format!("tool `{}` of `{name}`: {}", tool.name, tool.changes));
+                }
             }
             State::Starting => found.wrong(&format!("tool server `{name}` did not answer in its start_timeout")),
             State::Down(why) => found.wrong(&format!("tool server `{name}` does not answer: {why}")),
@@ -72,6 +78,14 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
     }
     for Hidden { tool, profile, reason, .. } in app.door.gate.hidden() {
         found.wrong(&format!("`{tool}` is not shown in profile {profile}: {reason}"));
+    }
+    let policy = app.door.policy.current();
+    for Unfit { tool, words, .. } in fit::unfit(&policy, &app.door.gate.tools.current()) {
+        found.wrong(&format!("`{tool}` is withheld: {words}"));
+    }
+    for Withheld { tool, words, .. } in pinned::withheld(&policy, &app.door.gate.tools.current()) {
+        let what = if policy.mode == Mode::Observe { "enforce mode would withhold" } else { "withheld:" };
+        found.wrong(&format!("{what} `{tool}`: {words}; see `toolgate pins diff`"));
     }
 }
 
@@ -84,6 +98,10 @@ struct Found {
 impl Found {
     fn fine(&mut self, what: &str) {
         let _ = writeln!(self.report, "ok       {what}");
+    }
+
+    fn note(&mut self, what: &str) {
+        let _ = writeln!(self.report, "note     {what}");
     }
 
     fn wrong(&mut self, what: &str) {

@@ -81,7 +81,7 @@ fn judge(
     (schema, arguments): (&Schema, &serde_json::Value),
     out: &mut String,
 ) -> Result<(), Refusal> {
-    let admitted = policy.allowlist.admit(caller, tool).map_err(|denied| denied.refusal)?;
+    let admitted = policy.allowlist.admit(caller, tool).map_err(|denied| denied.refusal)?.on(arguments);
     if let Some(refusal) = admitted.would_refuse() {
         return Err(refusal);
     }

@@ -2,10 +2,11 @@
 
 use super::settings::{AdminSettings, MethodSettings, OperatorSettings};
 use super::{Admin, Operator};
-use crate::guards::Mode;
+use crate::guards::{Mode, pins};
 use crate::model::diagnostic::Problems;
 use crate::model::secret::Secret;
 use crate::policy::Methods;
+use crate::policy::pins::Source;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -122,6 +123,15 @@ pub(super) fn policies(written: &[String], mode: Mode, directory: &Path, problem
         }
     }
     found
+}
+
+pub(super) fn pins(written: pins::Settings, directory: &Path, problems: &mut Problems) -> Option<Source> {
+    let (file, require) = written.into_parts();
+    if file.trim().is_empty() {
+        problems.error("is blank", format!("name a file, such as {}", pins::FILE_NAME));
+        return None;
+    }
+    Some(Source { file: directory.join(file), require })
 }
 
 pub(super) fn session_header(name: Option<&str>, problems: &mut Problems) -> Option<String> {

@@ -1,6 +1,7 @@
 //! The tool servers of the configuration.
 
 use super::settings::ServerSettings;
+use crate::mcp::skeleton;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName};
 use crate::model::secret::Secret;
@@ -75,9 +76,13 @@ pub(super) fn compile(
         problems.error(format!("more than {MAX_SERVERS} servers"), "run a second toolgate for some of them");
     }
     let mut servers = BTreeMap::new();
-    for (name, settings) in written {
+    let twins = twins(&written);
+    for ((name, settings), twin) in written.into_iter().zip(twins) {
         problems.under(name.clone(), |problems| {
             judge_name(&name, problems);
+            if let Some(twin) = twin {
+                problems.error(format!("can be taken for the server `{twin}`"), "give one of them another name");
+            }
             let name = ServerName::new(&name);
             // A server that cannot be used is still declared: its contracts are judged all the same.
             let nowhere = || Transport::Child { command: String::new(), args: vec![], env: BTreeMap::new(), cwd: None };
@@ -97,6 +102,12 @@ pub(super) fn compile(
         });
     }
     servers
+}
+
+/// For each server, another whose name looks the same: so would the names of their tools (SECURITY §3D D2).
+fn twins(written: &BTreeMap<String, ServerSettings>) -> Vec<Option<String>> {
+    let names: Vec<&str> = written.keys().map(String::as_str).collect();
+    skeleton::twins(&names).into_iter().map(|other| other.map(|other| names[other].to_owned())).collect()
 }
 
 fn judge_name(name: &str, problems: &mut Problems) {

@@ -1,7 +1,7 @@
 //! `toolgate.yaml` as written (DESIGN §2).
 
-use crate::guards::Mode;
 use crate::guards::identity::{CallerSettings, FrontEndSettings};
+use crate::guards::{Mode, pins};
 use crate::model::secret::Secret;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,6 +29,8 @@ pub struct Settings {
     pub callers: Vec<CallerSettings>,
     /// Trusted programs between agents and toolgate, which name the agent in a header.
     pub front_ends: Vec<FrontEndSettings>,
+    /// What calls may refer to as `<secret_ref:NAME>`, by name: `[a-z][a-z0-9_]*`.
+    pub secrets: BTreeMap<String, SecretSettings>,
     /// Policy files, and directories of them (all of `*.yaml`, `*.yml`; not `tests/`).
     pub policies: Vec<String>,
     /// Values of the header `Host` that are taken besides those of `listen`: `name` or `name:port`.
@@ -39,6 +41,8 @@ pub struct Settings {
     pub methods: MethodSettings,
     /// A header in which agents name their session, where the protocol has none.
     pub session_header: Option<String>,
+    /// Which definitions of tools an operator has approved; without it, all pass.
+    pub pins: Option<pins::Settings>,
 }
 
 /// The operators' door.
@@ -89,6 +93,42 @@ pub struct ServerSettings {
     pub start_timeout: Option<String>,
 }
 
+/// A secret: where it comes from (one of `env`, `file` and `command`), and where it may go. Its value has 8 to 4096 bytes;
+/// a line end after it does not count.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Secret")]
+pub struct SecretSettings {
+    /// An environment variable of toolgate.
+    pub env: Option<String>,
+    /// A file; it is read for every call.
+    pub file: Option<String>,
+    /// A program that prints it, and the program's arguments; no shell, and of the environment `PATH`, `HOME`, `USER`, `LANG`
+    /// and `TMPDIR` only.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// For how long what the program printed is good; needed with `command`: 1s to 24h.
+    pub ttl: Option<String>,
+    /// How long the program may take: `5s` if absent, `30s` at most.
+    pub timeout: Option<String>,
+    /// the only arguments it may go to; the contracts must list them, too
+    #[serde(rename = "for")]
+    pub places: Vec<PlaceSettings>,
+}
+
+/// An argument of a tool.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SecretPlace")]
+pub struct PlaceSettings {
+    /// the tool server
+    pub server: String,
+    /// the server's own name for the tool
+    pub tool: String,
+    /// JSON pointer to the argument
+    pub pointer: String,
+}
+
 /// Which methods pass: known ones unless denied; unknown ones if allowed, or if `mode` is `observe`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -110,11 +150,13 @@ impl Default for Settings {
             servers: BTreeMap::new(),
             callers: Vec::new(),
             front_ends: Vec::new(),
+            secrets: BTreeMap::new(),
             policies: Vec::new(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             methods: MethodSettings::default(),
             session_header: None,
+            pins: None,
         }
     }
 }

@@ -256,3 +256,31 @@ fn the_examples_compile_without_a_problem() {
     }
     assert!(seen >= 1);
 }
+
+/// SECURITY §3D D2: a server's name is the beginning of its tools' names, so no two may look alike.
+#[test]
+fn servers_whose_names_look_alike_are_an_error() {
+    for (one, other) in [("search", "Search"), ("git_hub", "git-hub"), ("bi11ing", "billing")] {
+        let text =
+            format!("servers: {{ {one}: {{ command: x }}, {other}: {{ command: x }}, else: {{ command: x }} }}\n");
+        let (loaded, shown) = load_text(&text);
+        assert!(loaded.reading.policy.is_none(), "{shown}");
+        for name in [one, other] {
+            assert!(shown.contains(&format!("error: can be taken for the server `{name}`")), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn pins_are_a_file_beside_the_configuration_or_more() {
+    for (written, problem) in [
+        ("mine.yaml", "mine.yaml: error: cannot be read"),
+        ("{ require: false }", "toolgate.pins.yaml: error: cannot be read"),
+        ("{ file: a.yaml, requires: true }", "did you mean `require`?"),
+        ("\"\"", "is blank"),
+        ("[a]", "expected text or a mapping"),
+    ] {
+        let (loaded, shown) = load_text(&format!("pins: {written}\n"));
+        assert!(loaded.reading.policy.is_none() && shown.contains(problem), "{written}: {shown}");
+    }
+}

@@ -1,19 +1,22 @@
 //! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen.
 
 use super::Gate;
-use super::deliver::{Delivery, deliver};
+use super::deliver::Delivery;
 use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
-use super::record;
+use super::sealing::send;
 use super::shown::{Reading, read_back};
 use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
+use super::{fit, pinned, record};
 use crate::failpoint;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given};
+use crate::guards::output::Meaning;
+use crate::guards::secrets::Sealed;
 use crate::guards::{Mode, ToolRules};
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::json::Text;
@@ -88,8 +91,8 @@ impl Call {
 
     /// Takes the idempotency key off the arguments where it is ours: no guard and no tool server sees it.
     fn without_key(mut self, policy: &Policy, tool: &Tool) -> Self {
-        let admitted = policy.allowlist.admit(&self.caller, &tool.name);
-        let Some(rule) = admitted.ok().and_then(|admitted| admitted.rules().idempotency.as_ref()) else { return self };
+        let admitted = admitted(policy, &self, tool).ok();
+        let Some(rule) = admitted.and_then(|admitted| admitted.rules().idempotency.as_ref()) else { return self };
         let (rest, key) = rule.split(&tool.schema, &self.judged.arguments);
         let (rest, key) = (owned(rest), key.map(Cow::into_owned));
         self.judged.key_argument = key;
@@ -146,11 +149,11 @@ async fn guarded(
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let effects = &gate.effects;
-    let tool = trail.check(Stage::Visible, tool.ok_or(Refusal::ToolNotAllowlisted))?;
-    let admitted = trail
-        .check(Stage::Visible, policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal))?;
+    let offered = tool.filter(|tool| fit::is_offered(policy, tool) && pinned::is_offered(policy, tool));
+    let tool = trail.check(Stage::Visible, offered.ok_or(Refusal::ToolNotAllowlisted))?;
+    let admitted = trail.check(Stage::Visible, admitted(policy, call, tool))?;
     let rules = admitted.rules();
-    let passed = match (judged(&admitted, call, tool, trail), Ruled::observed(policy.mode)) {
+    let passed = match (judged((policy, &admitted), call, tool, trail), Ruled::observed(policy.mode)) {
         (Ok(passed), _) => passed,
         (Err(refusal), Some(observed)) => trail.overrule(refusal, observed),
         (Err(refusal), None) => return Err(refusal),
@@ -158,7 +161,7 @@ async fn guarded(
     failpoint::reached("after-policy");
     // Step 6 stands here when it exists: rewrite. Nothing below is done where nothing is enforced.
     if policy.mode == Mode::Observe {
-        return observed(gate, (call, tool, rules), passed, (trail, taken)).await;
+        return observed(gate, policy, (call, tool, rules, passed), (trail, taken)).await;
     }
     let bill = effects.bill(policy, call, rules, trail).await?;
     effects.advance(call, &bill, rules, trail).await?;
@@ -175,7 +178,7 @@ async fn guarded(
         taken.reserved = trail.check(Stage::Budget, reserved)?;
         taken.slot = Some(gate.slot()?);
         let cleared = Cleared::Read(allowed.watched);
-        return deliver(effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await;
+        return send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await;
     };
     let asked = call.asked(tool);
     let keyed = trail.check(Stage::Idempotency, idempotency.key(&asked, &allowed.watched))?;
@@ -189,41 +192,55 @@ async fn guarded(
             }
             Stand::Open => {}
         }
+        let confirmed = effects.confirm(call, rules, &bill, trail).await?;
         let affordable = effects.afford(&bill, &mut trail.remaining).await;
         trail.check(Stage::Budget, affordable)?;
         // Step 10 stands here when it exists: approval.
         let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
         taken.slot = Some(gate.slot()?);
         let entry = record::intent(gate, (policy, call, Some(tool)), trail);
-        let beginning = Beginning { keyed: &keyed, bill: &bill, lease, entry, left: &mut trail.remaining };
+        let beginning = Beginning { keyed: &keyed, confirmed, bill: &bill, lease, entry, left: &mut trail.remaining };
         let begun = effects.begin(call, beginning).await;
         match trail.check(Stage::Intent, begun)? {
             Some(claimed) => break claimed,
             None => trail.back(Stage::Idempotency),
         }
     };
-    // Step 13 stands here when it exists: secrets.
     let cleared = taken.hold(claimed, idempotency, &keyed);
-    deliver(effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await
+    // Steps 13 to 16: secrets, dispatch, outcome, result.
+    send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await
+}
+
+/// Step 2, with the contract that counts for these arguments.
+fn admitted<'p>(policy: &'p Policy, call: &Call, tool: &Tool) -> Result<Admitted<'p>, Refusal> {
+    let admitted = policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal)?;
+    Ok(admitted.on(&call.judged.arguments))
 }
 
 /// Sends what observe mode lets pass, unless it is only planned.
 async fn observed(
     gate: &Gate,
-    (call, tool, rules): (&Arc<Call>, &Arc<Tool>, &Arc<ToolRules>),
-    passed: Ruled,
+    policy: &Policy,
+    (call, tool, rules, passed): (&Arc<Call>, &Arc<Tool>, &Arc<ToolRules>, Ruled),
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     trail.check(Stage::Repetition, if is_planned(call)? { Err(Refusal::Planned) } else { Ok(()) })?;
     taken.slot = Some(gate.slot()?);
     let cleared = Cleared::Observed(passed);
-    deliver(&gate.effects, Delivery { call, tool, rules, cleared }, (trail, taken)).await
+    let unsealed = Sealed::observed(policy.mode);
+    send((gate, policy, unsealed), Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }
 
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
-fn judged(admitted: &Admitted<'_>, call: &Call, tool: &Tool, trail: &mut Trail) -> Result<Ruled, Refusal> {
+fn judged(
+    (policy, admitted): (&Policy, &Admitted<'_>),
+    call: &Call,
+    tool: &Tool,
+    trail: &mut Trail,
+) -> Result<Ruled, Refusal> {
     let (caller, arguments, rules) = (&*call.caller, &call.judged.arguments, admitted.rules());
-    trail.check(Stage::Visible, admitted.would_refuse().map_or(Ok(()), Err))?;
+    let unseen = admitted.would_refuse().or_else(|| pinned::would_refuse(policy, tool));
+    trail.check(Stage::Visible, unseen.map_or(Ok(()), Err))?;
     trail.check(Stage::Arguments, call.read())?;
     let checked = trail.check(Stage::Arguments, rules.arguments.check(&tool.schema, arguments))?;
     let permit = trail.check(Stage::Permission, rules.permission.allow(caller, arguments, &checked))?;
@@ -242,6 +259,7 @@ fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, trail): (Out
         claimed_by: trail.claimed_by,
         budget_remaining: trail.remaining.as_ref(),
         warning: trail.warning,
+        meaning: trail.meaning.map(|meaning| (meaning.word(), meaning == Meaning::Retryable)),
         evidence: &trail.evidence,
     };
     let answer = match ending {

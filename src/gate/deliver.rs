@@ -1,4 +1,4 @@
-//! Steps 14 and 15 up to the store: sends a call, again only with proof that it did not run, and says what is proven when
+//! Steps 14 to 16, 15 up to the store: sends a call, again only with proof that it did not run, and says what is proven when
 //! it ends.
 
 use super::call::Call;
@@ -10,6 +10,7 @@ use super::taken::{Held, Taken};
 use super::toolbox::Tool;
 use super::trail::{Broken, Trail};
 use crate::guards::ToolRules;
+use crate::guards::secrets::Sealed;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub(super) struct Delivery<'a> {
 pub(super) async fn deliver(
     effects: &Effects,
     delivery: Delivery<'_>,
+    sealed: &Sealed,
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let Delivery { rules, ref cleared, .. } = delivery;
@@ -42,11 +44,12 @@ pub(super) async fn deliver(
             effects.store.sent(held.claimed.action).map_err(unavailable)?;
             held.proof = Proof::Unknown;
         }
-        let (ended, late) = once(&delivery, terms).await;
+        let (ended, late) = once(&delivery, sealed, terms).await;
+        trail.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
-            return trail.answered(rules.side_effect, ended);
+            return trail.answered(rules.side_effect, ended).map(|answer| delivery.tool.shaped(rules, answer));
         };
-        proven = proof::of(&ended, rule).after(proven);
+        proven = proof::of(&ended, rules, rule).after(proven);
         held.proof = proven;
         let again = match held.proof {
             Proof::NotSent | Proof::NotRun { again: true } => true,
@@ -61,7 +64,8 @@ pub(super) async fn deliver(
             attempt += 1;
             continue;
         }
-        return finish(held, (ended, late), delivery.rules, trail);
+        // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it is read.
+        return finish(held, (ended, late), &delivery, trail).map(|answer| delivery.tool.shaped(rules, answer));
     }
 }
 
@@ -69,19 +73,25 @@ pub(super) async fn deliver(
 fn finish(
     held: &mut Held,
     (ended, late): (Result<Message, Broken>, Option<Exchange>),
-    rules: &Arc<ToolRules>,
+    delivery: &Delivery<'_>,
     trail: &mut Trail,
 ) -> Result<Message, Refusal> {
-    held.late = late.map(|exchange| Late { exchange, rules: rules.clone() });
+    let Delivery { rules, tool, .. } = *delivery;
+    held.late = late.map(|exchange| Late { exchange, rules: rules.clone(), tool: tool.clone() });
     let structured = ended.as_ref().ok().and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
     held.cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
     let ending = trail.answered(true, ended);
-    if held.proof == Proof::Unknown { Err(Refusal::OutcomeUnknown) } else { ending }
+    match (held.proof, &ending) {
+        (Proof::Unknown, _) => Err(Refusal::OutcomeUnknown),
+        // A bare status, of which the contract says that nothing was done.
+        (Proof::NotRun { .. }, Err(Refusal::OutcomeUnknown)) => Err(Refusal::UpstreamUnavailable),
+        _ => ending,
+    }
 }
 
 /// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes.
-async fn once(delivery: &Delivery<'_>, terms: Terms) -> (Result<Message, Broken>, Option<Exchange>) {
-    let parcel = pack(delivery.call, delivery.tool, &delivery.cleared);
+async fn once(delivery: &Delivery<'_>, sealed: &Sealed, terms: Terms) -> (Result<Message, Broken>, Option<Exchange>) {
+    let parcel = pack(delivery.call, delivery.tool, &delivery.cleared, sealed);
     let mut exchange = dispatch(delivery.call.clone(), delivery.tool.clone(), parcel, terms);
     if !terms.detached {
         return (exchange.await, None);

@@ -11,6 +11,7 @@ use crate::failpoint;
 use crate::guards::ToolRules;
 use crate::guards::evidence::{Ruled, Watched};
 use crate::guards::idempotency::{self, Keyed, Placement};
+use crate::guards::secrets::Sealed;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
@@ -78,7 +79,7 @@ pub(super) struct Parcel {
 }
 
 /// The call as it will travel.
-pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>) -> Parcel {
+pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>, sealed: &Sealed) -> Parcel {
     // Until eras are bridged, the agent's is the server's.
     let stamp = match cleared {
         Cleared::Claimed(stamp) => Some(stamp),
@@ -97,6 +98,10 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>) -> Parcel {
         Era::Legacy => Vec::new(),
     };
     headers.extend(placed.header());
+    // Last, so that no value is anywhere but in the body that leaves.
+    if let Some(filled) = params.get("arguments").map(|arguments| sealed.fill(arguments)) {
+        params.set("arguments", filled);
+    }
     Parcel { message: Message::request(0, "tools/call", Some(params.text())), headers }
 }
 
@@ -121,7 +126,7 @@ pub(super) fn dispatch(call: Arc<Call>, tool: Arc<Tool>, parcel: Parcel, terms: 
         match passage.exchange(outbound).await {
             Ok(Passed::Answer(answer)) => {
                 if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {
-                    call.links.tasks.note(&call.caller.agent, server, result);
+                    call.links.tasks.note(&call.caller.agent, (server, &tool.name), result);
                 }
                 Ok(answer)
             }

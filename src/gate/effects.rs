@@ -5,9 +5,10 @@ use super::bill::Bill;
 use super::call::Call;
 use super::taken::Reserved;
 use super::trail::Trail;
-use super::{Gate, probing};
+use super::{Gate, pinned, probing};
 use crate::guards::ToolRules;
 use crate::guards::budget::shown;
+use crate::guards::evidence::Confirmed;
 use crate::guards::idempotency::{self, Keyed};
 use crate::guards::task::Belonging;
 use crate::mcp::json::{FROM_SERVER, Text};
@@ -72,6 +73,7 @@ pub(super) struct Claimed {
 /// What step 12 writes, as the steps before have found it.
 pub(super) struct Beginning<'a> {
     pub(super) keyed: &'a Keyed,
+    pub(super) confirmed: Confirmed,
     pub(super) bill: &'a Bill,
     pub(super) lease: Lease,
     pub(super) entry: Entry,
@@ -168,7 +170,9 @@ impl Effects {
         action: ActionId,
     ) -> Result<(), Refusal> {
         let probe = rules.idempotency.as_ref().and_then(idempotency::Rule::probe).ok_or(Refusal::OutcomeUnknown)?;
-        let tool = gate.tools.current().find(&probe.tool).cloned().ok_or(Refusal::OutcomeUnknown)?;
+        let tool = gate.tools.current().find(&probe.tool).cloned();
+        let tool = tool.filter(|tool| pinned::is_offered(&gate.policy.current(), tool));
+        let tool = tool.ok_or(Refusal::OutcomeUnknown)?;
         probing::settle(self, call, (probe, &tool), (keyed, action)).await
     }
 
@@ -232,7 +236,8 @@ impl Effects {
 
     /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be looked at again.
     pub(super) async fn begin(&self, call: &Call, begin: Beginning<'_>) -> Result<Option<Claimed>, Refusal> {
-        let Beginning { keyed, bill, lease, entry, left } = begin;
+        let Beginning { keyed, confirmed, bill, lease, entry, left } = begin;
+        let confirms = confirmed.draft().map(|draft| draft.to_string());
         let (key, action) = (keyed.call_key(), call.judged.action);
         let (fence, session) = (self.store.token(), lease.session());
         let intent = Intent {
@@ -247,7 +252,7 @@ impl Effects {
             fence,
             limits: bill.asked.limits.clone(),
             price: bill.asked.price.clone(),
-            entry: Entry { fence: Some(fence), ..entry },
+            entry: Entry { fence: Some(fence), confirms, ..entry },
         };
         let decided = self.store.run(Command::Begin(Box::new(intent)), None).await;
         match decided.map_err(unavailable)? {

@@ -2,6 +2,7 @@
 //! at `/api/quarantined`.
 
 use super::Gate;
+use super::list::is_visible;
 use crate::model::caller::Caller;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::reads::Profile;
@@ -32,7 +33,7 @@ impl Gate {
         let (policy, tools) = (self.policy.current(), self.tools.current().clone());
         let (mut found, mut seen) = (Vec::new(), HashSet::new());
         for caller in policy.identity.callers().iter().filter(|caller| !caller.reads.is_all()) {
-            let visible = tools.all.iter().filter(|tool| policy.allowlist.admit(caller, &tool.name).is_ok());
+            let visible = tools.all.iter().filter(|tool| is_visible(&policy, caller, tool));
             let (_, hidden) = self.fitting(&policy, &tools, (caller, &Scope::All), visible.collect());
             for (tool, reason) in hidden {
                 let (server, profile) = (tool.server.settings.name.clone(), caller.reads.profile);

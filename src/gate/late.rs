@@ -2,6 +2,7 @@
 //! (SEMANTICS §4).
 
 use super::proof::{self, Proof};
+use super::toolbox::Tool;
 use super::trail::Broken;
 use crate::guards::ToolRules;
 use crate::mcp::json::Text;
@@ -30,8 +31,10 @@ pub(super) type Exchange = Pin<Box<dyn Future<Output = Result<Message, Broken>> 
 pub(super) struct Late {
     /// The rest of the exchange.
     pub(super) exchange: Exchange,
-    /// What its contract says of errors.
+    /// What its contract says of errors and results.
     pub(super) rules: Arc<ToolRules>,
+    /// What was called.
+    pub(super) tool: Arc<Tool>,
 }
 
 impl Late {
@@ -41,8 +44,9 @@ impl Late {
             let Ok(ended) = tokio::time::timeout(LATEST, self.exchange).await else { return };
             let Ok(answer) = &ended else { return };
             let Some(rule) = &self.rules.idempotency else { return };
-            let phase = match proof::of(&ended, rule) {
+            let phase = match proof::of(&ended, &self.rules, rule) {
                 Proof::Answered => {
+                    let answer = self.tool.shaped(&self.rules, answer.clone());
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match keep(&*store, answer.is_error, body).await {
                         Ok(stored) => Phase::Completed(stored),

@@ -1,8 +1,8 @@
 //! `tools/list`: what this caller may call, judged by the same guard as the call itself. A hint; the call is judged again.
 
-use super::Gate;
 use super::shown::{Listed, Names};
 use super::toolbox::{Tool, Tools};
+use super::{Gate, fit, pinned};
 use crate::mcp::json::{Object, Text, push_string};
 use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
@@ -89,8 +89,9 @@ impl Gate {
 }
 
 /// Steps 1 and 2, and nothing else, decide what is listed.
-fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
-    policy.allowlist.admit(caller, &tool.name).is_ok()
+pub(super) fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
+    let is_offered = fit::is_offered(policy, tool) && pinned::is_offered(policy, tool);
+    is_offered && policy.allowlist.admit(caller, &tool.name).is_ok()
 }
 
 impl Gate {

@@ -6,6 +6,7 @@ use super::dispatch::{self, without_ours};
 use super::effects::{Effects, unavailable};
 use super::toolbox::Tool;
 use crate::guards::idempotency::{Keyed, Probe, Verdict};
+use crate::guards::secrets;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
@@ -35,6 +36,10 @@ pub(super) async fn settle(
     let unknown = Refusal::OutcomeUnknown;
     let Some((key, claim)) = effects.store.find(action).await.map_err(unavailable)? else { return Err(unknown) };
     let Some(arguments) = probe.ask(&call.judged.arguments, &keyed.upstream_key(action)) else { return Err(unknown) };
+    // A look for a reference finds nothing, which would prove nothing.
+    if secrets::Rule::is_in(&arguments) {
+        return Err(unknown);
+    }
     let Some(result) = ask(call, tool, &Text::of(&arguments)).await else { return Err(unknown) };
     let since = Duration::from_millis(effects.store.now().saturating_sub(claim.changed));
     let phase = match probe.read(&result, since) {

@@ -2,11 +2,14 @@
 //! far the call got and what the server said decide.
 
 use super::trail::Broken;
-use crate::guards::idempotency;
+use crate::guards::output::{self, Meaning, Said};
+use crate::guards::{ToolRules, idempotency};
 use crate::mcp::answer::{HEADER_MISMATCH, INTERNAL, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::reply::{Fault, Sent};
+use serde_json::Value;
+use std::borrow::Cow;
 
 /// Codes that the revision reserves for refusals before a call runs (PROTOCOL §1.5).
 const RESERVED: std::ops::RangeInclusive<i64> = -32029..=HEADER_MISMATCH;
@@ -40,8 +43,46 @@ impl Proof {
     }
 }
 
-/// What `ended` proves; `rule`: which errors the contract declares as proof that nothing was done.
-pub(super) fn of(ended: &Result<Message, Broken>, rule: &idempotency::Rule) -> Proof {
+/// What the contract says that the error means which `ended` is or holds, if it is one.
+pub(super) fn meaning(ended: &Result<Message, Broken>, output: &output::Rule) -> Option<Meaning> {
+    if output.is_empty() {
+        return None;
+    }
+    match ended {
+        Ok(answer) => {
+            let body = answer.body.as_ref()?;
+            if answer.is_error {
+                let text = body.get("message").and_then(|message| message.as_str().map(Cow::into_owned));
+                return output.judge(Said { code: code(answer), text: text.as_deref(), ..Said::default() });
+            }
+            if !body.get("isError").is_some_and(|flag| flag.is_true()) {
+                return None;
+            }
+            let structured = body.get("structuredContent").map(|structured| structured.value());
+            let text = body.get("content").and_then(|content| first_text(&content.value()));
+            output.judge(Said { text: text.as_deref(), structured: structured.as_ref(), ..Said::default() })
+        }
+        Err(Broken::Fault(fault)) if fault.sent == Sent::Maybe => {
+            output.judge(Said { status: Some(fault.status?), ..Said::default() })
+        }
+        Err(_) => None,
+    }
+}
+
+fn first_text(content: &Value) -> Option<String> {
+    content.as_array()?.iter().find_map(|part| part["text"].as_str()).map(str::to_owned)
+}
+
+/// What `ended` proves; `rules`: what its contract says of errors.
+pub(super) fn of(ended: &Result<Message, Broken>, rules: &ToolRules, rule: &idempotency::Rule) -> Proof {
+    match meaning(ended, &rules.output) {
+        Some(Meaning::Retryable) => return Proof::NotRun { again: true },
+        // Without an answer there is none to give again.
+        Some(Meaning::NotExecuted) => return Proof::NotRun { again: ended.is_err() },
+        Some(Meaning::Unknown) => return Proof::Unknown,
+        Some(Meaning::Failed) => return Proof::Answered,
+        None => {}
+    }
     match ended {
         Ok(answer) if answer.is_error => of_code(code(answer), rule),
         Ok(answer) if answer.body.as_ref().is_some_and(asks) => Proof::Asked,
@@ -106,8 +147,8 @@ mod tests {
     /// SEMANTICS §4: an agent that cancels before anything leaves takes its call back; nothing is left open.
     #[test]
     fn a_call_that_was_cancelled_in_time_was_not_sent() {
-        let rule = idempotency::Rule::default();
-        assert_eq!(of(&Err(Broken::Cancelled(Sent::Nothing)), &rule), Proof::NotSent);
-        assert_eq!(of(&Err(Broken::Cancelled(Sent::Maybe)), &rule), Proof::Unknown);
+        let (rules, rule) = (ToolRules::default(), idempotency::Rule::default());
+        assert_eq!(of(&Err(Broken::Cancelled(Sent::Nothing)), &rules, &rule), Proof::NotSent);
+        assert_eq!(of(&Err(Broken::Cancelled(Sent::Maybe)), &rules, &rule), Proof::Unknown);
     }
 }

@@ -1,12 +1,13 @@
 //! One ledger entry for every judged call, refused ones too.
 
-use super::Gate;
 use super::call::Call;
 use super::taken::{Ended, Taken};
 use super::toolbox::Tool;
 use super::trail::Trail;
+use super::{Gate, fit, pinned};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
+use crate::guards::pins::Unapproved;
 use crate::guards::task::reported;
 use crate::mcp::canonical;
 use crate::mcp::json::Text;
@@ -192,6 +193,7 @@ fn entry(
 ) -> Entry {
     let judged = &call.judged;
     let admitted = policy.allowlist.admit(&call.caller, &judged.tool).ok();
+    let admitted = admitted.map(|admitted| admitted.on(&judged.arguments));
     let rules = admitted.as_ref().map(Admitted::rules);
     let reply = ending.and_then(|ending| ending.as_ref().ok());
     let answered = reply.and_then(|reply| reply.body.as_ref());
@@ -210,6 +212,9 @@ fn entry(
         schema_hash: tool.map(|tool| tool.hash.clone()),
         params_hash: params_hash(&judged.arguments),
         actions: rules.map(|rules| rules.actions.clone()).unwrap_or_default(),
+        variant: rules.and_then(|rules| rules.variant.clone()),
+        writes: rules.and_then(|rules| rules.writes.clone()),
+        confirms: trail.draft.map(|draft| draft.to_string()),
         audit: rules.map(|rules| audited(&rules.audit, &judged.arguments)).unwrap_or_default(),
         task: said(judged.said.task.as_ref()),
         state: state(judged, rules.map(|rules| &**rules)).word().to_owned(),
@@ -225,7 +230,7 @@ fn entry(
             .filter(|refusal| **refusal != Refusal::Planned)
             .map(|refusal| refusal.code().to_owned()),
         stage: trail.stage.as_str().to_owned(),
-        decided_by: refusal.and_then(|refusal| decided_by(gate, (policy, call), refusal)),
+        decided_by: refusal.and_then(|refusal| decided_by(gate, (policy, call, tool), refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
         is_error: answered.map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
@@ -245,7 +250,8 @@ fn entry(
 
 /// Whether the call changes something, as its contract says; without one it may.
 fn changes(policy: &Policy, call: &Call) -> bool {
-    policy.allowlist.admit(&call.caller, &call.judged.tool).map_or(true, |admitted| admitted.rules().side_effect)
+    let admitted = policy.allowlist.admit(&call.caller, &call.judged.tool);
+    admitted.map_or(true, |admitted| admitted.on(&call.judged.arguments).rules().side_effect)
 }
 
 /// The wire's session, or the one that the agent names.
@@ -265,19 +271,18 @@ fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> State {
 }
 
 /// Layer and pattern, or rule; for operators only.
-fn decided_by(gate: &Gate, (policy, call): (&Policy, &Call), refusal: &Refusal) -> Option<String> {
+fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<String> {
     if *refusal != Refusal::ToolNotAllowlisted {
         return refusal.contract_code().map(|code| format!("rule {code}"));
     }
     let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
     let step = steps.into_iter().find(|step| step.verdict.refuses());
+    let unfit = tool.and_then(|tool| fit::words(policy, tool));
+    let unapproved = tool.and_then(|tool| pinned::judge(policy, tool).err());
+    let unapproved = || unapproved.map_or("no server offers the tool", Unapproved::words).to_owned();
     let hidden = || gate.why_hidden(policy, &call.caller, &call.judged.tool);
-    Some(
-        step.map_or_else(
-            || hidden().unwrap_or_else(|| "no server offers the tool".to_owned()),
-            |step| step.to_string(),
-        ),
-    )
+    let other = || unfit.or_else(hidden).unwrap_or_else(unapproved);
+    Some(step.map_or_else(other, |step| step.to_string()))
 }
 
 /// SHA-256 over the RFC 8785 form, so that key order and white space don't matter (003-70).

@@ -5,6 +5,8 @@ use super::Gate;
 use super::call::Call;
 use super::placing::with_key;
 use super::toolbox::{Tool, Tools};
+use crate::guards::Mode;
+use crate::guards::allowlist::Admitted;
 use crate::guards::idempotency::Shown;
 use crate::mcp::json::Text;
 use crate::model::caller::Caller;
@@ -42,8 +44,17 @@ type Made = Result<Arc<Variant>, Unfit>;
 #[derive(Debug, Default)]
 pub struct Variants(Mutex<Vec<(Key, Made)>>);
 
-/// The profile, and how the key of a call is shown.
-type Key = (Profile, Option<Shown>);
+/// What decides how a tool is shown.
+type Key = (Profile, How);
+
+/// What its contract says of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct How {
+    /// The argument for the key.
+    key: Option<Shown>,
+    /// Whether results may be others than the output schema says.
+    reshaped: bool,
+}
 
 impl Variants {
     /// The variant, and whether it was there.
@@ -64,10 +75,23 @@ impl Variants {
     }
 }
 
-/// The argument for the key, where the tool's contract shows one.
-fn key(policy: &Policy, caller: &Caller, tool: &Tool) -> Option<Shown> {
-    let admitted = policy.allowlist.admit(caller, &tool.name).ok()?;
-    admitted.rules().idempotency.as_ref()?.shown(&tool.schema)
+impl How {
+    fn of(policy: &Policy, caller: &Caller, tool: &Tool) -> Self {
+        let admitted = policy.allowlist.admit(caller, &tool.name).ok();
+        let rules = admitted.as_ref().map(Admitted::rules);
+        let key = rules.and_then(|rules| rules.idempotency.as_ref()?.shown(&tool.schema));
+        Self { key, reshaped: rules.is_some_and(|rules| rules.results.may_reshape()) }
+    }
+
+    /// The definition as its server wrote it, as far as it can be read, without an output schema that the contract's rules
+    /// for results may break (PROTOCOL §5.1).
+    fn written(&self, tool: &Tool) -> Text {
+        let shown = &tool.definition.shown;
+        let members = shown.object().filter(|members| self.reshaped && members.get("outputSchema").is_some());
+        let Some(mut members) = members else { return shown.clone() };
+        members.remove("outputSchema");
+        members.text()
+    }
 }
 
 /// A definition as its server wrote it, with the argument for the key where the contract shows one, in a profile.
@@ -133,12 +157,12 @@ pub(super) struct Listed {
 impl Gate {
     /// The tool as this caller is shown it, or why it is not.
     pub(super) fn variant(&self, policy: &Policy, caller: &Caller, tool: &Tool) -> Made {
-        let (profile, key) = (caller.reads.profile, key(policy, caller, tool));
-        let fit = || variant_of(&tool.definition.text, key, profile).map(Arc::new);
+        let (profile, how) = (caller.reads.profile, How::of(policy, caller, tool));
+        let fit = || variant_of(&how.written(tool), how.key, profile).map(Arc::new);
         if profile == Profile::None {
             return fit();
         }
-        let (made, known) = tool.variants.get((profile, key), fit);
+        let (made, known) = tool.variants.get((profile, how), fit);
         self.metrics.normalized(known);
         made
     }
@@ -225,7 +249,10 @@ pub(super) fn read_back(
         return (tool, call);
     }
     let Some(tool) = tool else { return (None, call) };
-    let Ok(variant) = gate.variant(policy, &call.caller, &tool) else { return (None, call) };
+    let Ok(variant) = gate.variant(policy, &call.caller, &tool) else {
+        // Nobody is shown it; but observe mode refuses nothing.
+        return ((policy.mode == Mode::Observe).then_some(tool), call);
+    };
     match variant.back.read(&call.judged.arguments) {
         Ok(None) => {}
         Ok(Some(meant)) => (call.judged.arguments, call.reading) = (meant, Reading::Back),

@@ -1,17 +1,23 @@
 //! The tools of all servers as one immutable set: each definition's schema is judged and compiled once, and a tool that
 //! cannot be validated is quarantined, never offered (SECURITY §4).
 
+use super::collisions;
+use super::pinned::{self, Told};
 use super::shown::Variants;
+use crate::guards::ToolRules;
+use crate::mcp::message::Message;
 use crate::mcp::tools::Definition;
 use crate::model::ids::{ServerName, ToolName};
-use crate::schema::validate::{Schema, schema_hash};
+use crate::policy::Policy;
+use crate::policy::live::Live;
+use crate::schema::{Quarantine, Schema, schema_hash};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
 use crate::upstream::server::{Server, State};
 use crate::upstream::servers::Servers;
 use arc_swap::ArcSwap;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -23,12 +29,25 @@ pub struct Tool {
     pub definition: Arc<Definition>,
     /// Its input schema, compiled.
     pub schema: Schema,
+    /// Its output schema, compiled for the first call that is checked by it.
+    pub output: OnceLock<Option<Result<Schema, Quarantine>>>,
     /// SHA-256 of its definition.
     pub hash: String,
     /// Where it lives.
     pub server: Arc<Server>,
     /// How it is shown, profile by profile (002-36).
     pub variants: Variants,
+}
+
+impl Tool {
+    /// Its answer as the agent may read it (step 16).
+    pub fn shaped(&self, rules: &ToolRules, answer: Message) -> Message {
+        if !rules.results.acts() {
+            return answer;
+        }
+        let compiled = || self.definition.text.get("outputSchema").map(|schema| Schema::compile(&schema.value()));
+        rules.results.shape(answer, self.output.get_or_init(compiled).as_ref())
+    }
 }
 
 /// All tools at one time.
@@ -58,9 +77,15 @@ impl Tools {
         self.by_name.get(name)
     }
 
-    /// Every tool that [`Tools::find`] finds.
-    pub fn known(&self) -> impl Iterator<Item = &Arc<Tool>> {
+    /// All that [`Tools::find`] finds, in no order.
+    pub(super) fn known(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.by_name.values()
+    }
+
+    /// Takes tools away.
+    pub(super) fn without(&mut self, names: &HashSet<ToolName>) {
+        self.all.retain(|tool| !names.contains(&tool.name));
+        self.by_name.retain(|name, _| !names.contains(name));
     }
 }
 
@@ -105,41 +130,64 @@ impl Toolbox {
         self.changed.subscribe()
     }
 
-    /// Follows the servers until `stop`.
-    pub async fn follow(self: Arc<Self>, servers: Arc<Servers>, metrics: Arc<Metrics>, stop: CancellationToken) {
-        let mut changes = servers.changed();
+    /// Follows the servers until `stop`; what `policy` withholds of their tools is counted and told.
+    async fn follow(self: Arc<Self>, servers: Arc<Servers>, policy: Arc<Live>, seen: Seen) {
+        let (mut changes, mut policies) = (servers.changed(), policy.changes());
+        let Seen { metrics, mut told, stop } = seen;
         loop {
             changes.borrow_and_update();
             let (old, from) = (self.current.load_full(), servers.clone());
             let gathered = tokio::task::spawn_blocking(move || gather(&from, &old)).await;
             if let Ok(tools) = gathered {
-                count(&tools, &servers, &metrics);
+                count(&tools, &servers, (&policy.current(), &mut told), &metrics);
                 self.current.store(Arc::new(tools));
                 self.gathered.send_modify(|version| *version += 1);
                 // A server that says so has changed tools, even if none of their definitions differs.
                 self.changed.send_modify(|version| *version += 1);
             }
-            tokio::select! {
-                still = changes.changed() => if still.is_err() { return },
-                () = stop.cancelled() => return,
+            loop {
+                tokio::select! {
+                    still = changes.changed() => if still.is_err() { return } else { break },
+                    still = policies.changed() => if still.is_err() { return },
+                    () = stop.cancelled() => return,
+                }
+                count(&self.current.load(), &servers, (&policy.current(), &mut told), &metrics);
             }
         }
     }
 
-    /// Starts [`Toolbox::follow`].
-    pub fn start(self: &Arc<Self>, servers: &Arc<Servers>, metrics: &Arc<Metrics>, stop: &CancellationToken) {
-        tasks::spawn("toolbox", self.clone().follow(servers.clone(), metrics.clone(), stop.clone()));
+    /// Starts to follow the servers, until `stop`; what `policy` withholds of their tools is counted and told.
+    pub fn start(
+        self: &Arc<Self>,
+        servers: &Arc<Servers>,
+        policy: &Arc<Live>,
+        metrics: &Arc<Metrics>,
+        stop: &CancellationToken,
+    ) {
+        let seen = Seen { metrics: metrics.clone(), told: Told::default(), stop: stop.clone() };
+        tasks::spawn("toolbox", self.clone().follow(servers.clone(), policy.clone(), seen));
     }
 }
 
-fn count(tools: &Tools, servers: &Servers, metrics: &Metrics) {
+/// Where what is seen of the tools is told, and until when.
+struct Seen {
+    metrics: Arc<Metrics>,
+    told: Told,
+    stop: CancellationToken,
+}
+
+fn count(tools: &Tools, servers: &Servers, (policy, told): (&Policy, &mut Told), metrics: &Metrics) {
+    let withheld = pinned::withheld(policy, tools);
+    told.tell(&withheld, policy.mode);
+    let hidden = tools.quarantined.iter().map(|(server, reason, _)| (server, *reason));
+    let hidden: Vec<_> = hidden.chain(withheld.iter().map(|one| (&one.server, one.label))).collect();
     for server in servers.all() {
         let name = &server.settings.name;
         let mut reasons: Vec<(&'static str, usize)> = Vec::new();
-        for (_, reason, _) in tools.quarantined.iter().filter(|(owner, ..)| owner == name) {
+        for (_, reason) in hidden.iter().filter(|(owner, _)| *owner == name) {
             match reasons.iter_mut().find(|(known, _)| known == reason) {
                 Some((_, number)) => *number += 1,
-                None => reasons.push((reason, 1)),
+                None => reasons.push((*reason, 1)),
             }
         }
         metrics.quarantined(name, &reasons);
@@ -185,6 +233,7 @@ fn gather(servers: &Servers, old: &Tools) -> Tools {
             }
         }
     }
+    collisions::part(&mut tools);
     tools
 }
 
@@ -200,6 +249,10 @@ fn compile(
     let schema =
         Schema::compile(&definition.input_schema.value()).map_err(|reason| (reason.label(), reason.to_string()))?;
     let hash = schema_hash(&definition.text.value());
+    if !definition.changes.is_none() {
+        tracing::warn!(tool = %name, changes = %definition.changes, "a tool's definition is not shown as it was written");
+    }
     let (name, definition, server) = (name.clone(), definition.clone(), server.clone());
-    Ok(Arc::new(Tool { name, definition, schema, hash, server, variants: Variants::default() }))
+    let (output, variants) = (OnceLock::new(), Variants::default());
+    Ok(Arc::new(Tool { name, definition, schema, output, hash, server, variants }))
 }

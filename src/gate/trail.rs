@@ -1,6 +1,7 @@
 //! What happened to a call, stage by stage. No guard logs, counts or times for itself.
 
 use crate::guards::evidence::Ruled;
+use crate::guards::output::Meaning;
 use crate::mcp::message::Message;
 use crate::model::clock::Clock;
 use crate::model::ids::ActionId;
@@ -33,6 +34,8 @@ pub enum Stage {
     Fence,
     /// Step 12: the intent, durable.
     Intent,
+    /// Step 13: the values of secret references.
+    Secrets,
     /// Step 14: sent upstream, and waited for.
     Dispatch,
     /// Step 15: the outcome, durable.
@@ -52,6 +55,7 @@ impl Stage {
             Self::Budget => "budget",
             Self::Fence => "fence",
             Self::Intent => "intent",
+            Self::Secrets => "secrets",
             Self::Dispatch => "dispatch",
             Self::Outcome => "outcome",
         }
@@ -89,6 +93,10 @@ pub struct Trail {
     pub before: Option<State>,
     /// What its task has done, when that is to be summarized.
     pub evidence: Vec<ActionId>,
+    /// The call that made the draft which this one confirms.
+    pub draft: Option<ActionId>,
+    /// What its contract says that the error means which it was answered with.
+    pub meaning: Option<Meaning>,
     /// What the agent should know beside its answer.
     pub warning: Option<&'static str>,
     /// The answer of a call whose outcome could not be recorded.
@@ -115,6 +123,8 @@ impl Trail {
             used: None,
             before: None,
             evidence: Vec::new(),
+            draft: None,
+            meaning: None,
             warning: None,
             unrecorded: None,
         }
@@ -158,6 +168,12 @@ impl Trail {
     pub fn overrule(&mut self, refusal: Refusal, evidence: Ruled) -> Ruled {
         self.would_refuse = Some((refusal, self.stage));
         evidence
+    }
+
+    /// Observe mode: notes what enforce mode would have refused with at this stage, unless an earlier one did.
+    pub fn note_refusal(&mut self, refusal: Refusal) {
+        let stage = self.stage;
+        self.would_refuse.get_or_insert((refusal, stage));
     }
 
     /// Notes the end of the upstream stage; a fault becomes the refusal that the agent reads.

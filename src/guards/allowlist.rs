@@ -10,12 +10,15 @@ use crate::model::ids::{AgentId, ToolName};
 use crate::model::refusal::Refusal;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+mod contracts;
 mod pattern;
 
+pub use contracts::Contracts;
 pub use pattern::Pattern;
 
 /// The layers of one policy file. A tool must pass every layer of every file.
@@ -54,7 +57,7 @@ pub struct Layer {
 pub struct Rule {
     mode: Mode,
     layers: Vec<Layer>,
-    contracts: HashMap<ToolName, Arc<ToolRules>>,
+    contracts: Contracts,
     observed: Arc<ToolRules>,
 }
 
@@ -162,8 +165,8 @@ impl Layer {
 
 impl Rule {
     /// Judges by all of `layers`, and asks for a contract in enforce mode.
-    pub fn new(mode: Mode, layers: Vec<Layer>, contracts: HashMap<ToolName, Arc<ToolRules>>) -> Self {
-        Self { mode, layers, contracts, observed: Arc::new(ToolRules::observed()) }
+    pub fn new(mode: Mode, layers: Vec<Layer>, contracts: impl Into<Contracts>) -> Self {
+        Self { mode, layers, contracts: contracts.into(), observed: Arc::new(ToolRules::observed()) }
     }
 
     /// May `caller` see `tool`? For the listing and for the call. In observe mode everything is admitted, and
@@ -202,13 +205,41 @@ impl Rule {
             .chain([Provenance { layer: "contract", verdict: contract }])
     }
 
-    /// The tools that have a contract, in no order.
+    /// The tools that have a contract, and the patterns of contracts for several, in no order.
     pub fn contracts(&self) -> impl Iterator<Item = &ToolName> {
-        self.contracts.keys()
+        self.contracts.names()
+    }
+
+    /// The contract of `tool`, whoever asks: to compare it with what a tool server says of the tool.
+    pub fn contract_of(&self, tool: &ToolName) -> Option<&Arc<ToolRules>> {
+        self.contracts.get(tool)
+    }
+
+    /// The name of that contract as written: the tool's, or a pattern.
+    pub fn contract_name_of(&self, tool: &ToolName) -> Option<&ToolName> {
+        self.contracts.name_of(tool)
+    }
+
+    /// How many contracts change something, and how many of those name a call that takes it back (003-106).
+    pub fn undone(&self) -> (usize, usize) {
+        let cases = |rules: &Arc<ToolRules>| -> Vec<Arc<ToolRules>> {
+            let cases = rules.variants.iter().flat_map(|variants| variants.cases().map(|(_, rules)| rules.clone()));
+            let cases: Vec<_> = cases.collect();
+            if cases.is_empty() { vec![rules.clone()] } else { cases }
+        };
+        let all: Vec<_> = self.contracts.all().flat_map(cases).filter(|rules| rules.side_effect).collect();
+        (all.len(), all.iter().filter(|rules| rules.rollback.is_some()).count())
     }
 }
 
 impl<'a> Admitted<'a> {
+    /// The same for a call with these arguments: of a contract with variants, the one that they choose. The contract as a
+    /// whole when they choose none; its step 3 refuses them.
+    pub fn on(self, arguments: &Value) -> Self {
+        let chosen = self.rules.variants.as_ref().and_then(|variants| variants.choose(arguments));
+        Self { rules: chosen.unwrap_or(self.rules), ..self }
+    }
+
     /// The contract, or in observe mode what stands in for it.
     pub fn rules(&self) -> &'a Arc<ToolRules> {
         self.rules

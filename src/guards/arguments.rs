@@ -7,10 +7,10 @@ use super::Section;
 use super::evidence::Checked;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::Refusal;
-use crate::schema::{Names, Schema, closed};
+use crate::schema::{Names, Schema, Violation, closed};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 mod overlay;
 
@@ -28,9 +28,23 @@ pub struct Rule {
     judged: Names,
     /// Arguments that the contract names without judging them.
     named: Names,
+    /// The contract has variants, and these arguments choose none: what would have been right.
+    undecided: Option<Violation>,
 }
 
 // === impl Settings ===
+
+impl Settings {
+    /// Both at once, for a variant of a contract.
+    #[must_use]
+    pub fn and(self, contract: &Self) -> Self {
+        match (self.0.is_empty(), contract.0.is_empty()) {
+            (true, _) => contract.clone(),
+            (_, true) => self,
+            _ => Self([("allOf".to_owned(), json!([contract.0, self.0]))].into_iter().collect()),
+        }
+    }
+}
 
 impl Section for Settings {
     type Rule = Rule;
@@ -63,6 +77,13 @@ impl Rule {
         Self { judged, named: Names::on(named.iter().map(std::slice::from_ref)), ..self }
     }
 
+    /// The same for calls that choose none of the contract's variants, by the argument at `pointer`.
+    #[must_use]
+    pub fn undecided(self, pointer: &str, cases: &[&str]) -> Self {
+        let expected = format!("one of {}", cases.join(", "));
+        Self { undecided: Some(Violation { pointer: pointer.to_owned(), expected }), ..self }
+    }
+
     /// Judges `arguments` by the server's schema, then by the contract's. What the contract constrains is closed: only
     /// what it or the server's schema names may come (SECURITY §3A A3).
     pub fn check(&self, server: &Schema, arguments: &Value) -> Result<Checked, Refusal> {
@@ -70,6 +91,9 @@ impl Rule {
             schema.accepts(arguments).map_err(Refusal::from)?;
         }
         self.judged.judge(arguments).map_err(Refusal::from)?;
+        if let Some(undecided) = &self.undecided {
+            return Err(undecided.clone().into());
+        }
         let overlay = self.overlay.as_ref().map(Schema::names);
         let contract: Vec<&Names> = overlay.into_iter().chain([&self.judged]).collect();
         closed::judge(&[server.names(), &self.named], &contract, arguments).map_err(Refusal::from)?;

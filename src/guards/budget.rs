@@ -61,6 +61,8 @@ pub struct Rule {
     cost: u64,
     cost_from: Option<String>,
     rate: Option<Rate>,
+    /// The variant whose calls are counted by themselves.
+    apart: Option<String>,
 }
 
 /// What a call asks of its task, and what the task may use.
@@ -76,6 +78,25 @@ pub struct Asked {
 }
 
 // === impl Settings ===
+
+impl Settings {
+    /// These, and those of `contract` where these say nothing, for a variant of it.
+    #[must_use]
+    pub fn over(self, contract: &Self) -> Self {
+        Self {
+            max_calls_per_task: self.max_calls_per_task.or(contract.max_calls_per_task),
+            timeout_ms: self.timeout_ms.or(contract.timeout_ms),
+            cost: self.cost.or(contract.cost),
+            cost_from: self.cost_from.or_else(|| contract.cost_from.clone()),
+            rate: self.rate.or_else(|| contract.rate.clone()),
+        }
+    }
+
+    /// Do these limit how often something is called?
+    pub fn counts(&self) -> bool {
+        self.max_calls_per_task.is_some() || self.rate.is_some()
+    }
+}
 
 impl Section for Settings {
     type Rule = Rule;
@@ -98,7 +119,7 @@ impl Section for Settings {
         }
         let rate = rate.and_then(|rate| problems.under("rate", |problems| rate.compile(problems)));
         let timeout = timeout_ms.map(Duration::from_millis);
-        Rule { calls_per_task: max_calls_per_task, timeout, cost, cost_from, rate }
+        Rule { calls_per_task: max_calls_per_task, timeout, cost, cost_from, rate, apart: None }
     }
 }
 
@@ -148,8 +169,15 @@ impl Rule {
     /// What a call of `tool` takes, and what its task may use. `changes`: is the tool one with side effects?
     pub fn ask(&self, tasks: &Tasks, caller: &Caller, (tool, changes): (&ToolName, bool)) -> Asked {
         let own = |limits: Limits| Limits { calls_per_tool: self.calls_per_task, rate: self.rate, ..limits };
-        let price = Price { tool: tool.clone(), cost: self.cost };
+        let counted = self.apart.as_ref().map(|variant| ToolName::new(&format!("{tool}#{variant}")));
+        let price = Price { tool: counted.unwrap_or_else(|| tool.clone()), cost: self.cost };
         Asked { limits: own(tasks.limits(caller, changes)), price, reads: own(tasks.limits(caller, false)) }
+    }
+
+    /// The same for a variant whose calls are not counted with the tool's other ones.
+    #[must_use]
+    pub fn apart(self, variant: &str) -> Self {
+        Self { apart: Some(variant.to_owned()), ..self }
     }
 
     /// When a call is given up, if the contract says so.

@@ -1,6 +1,7 @@
 //! What one guard leaves for the next: a step that was skipped leaves nothing, so the call that forgets it doesn't compile.
 
 use super::Mode;
+use crate::model::ids::ActionId;
 
 /// The arguments passed the server's schema and the contract's. Left by `arguments`.
 #[must_use]
@@ -37,6 +38,22 @@ impl Ruled {
 
     pub(super) fn mint(_: &Permit) -> Self {
         Self(())
+    }
+}
+
+/// What the call confirms, if it confirms anything, is a draft that its task has made. Left by `confirms`.
+#[must_use]
+#[derive(Debug)]
+pub struct Confirmed(Option<ActionId>);
+
+impl Confirmed {
+    pub(super) fn mint(draft: Option<ActionId>) -> Self {
+        Self(draft)
+    }
+
+    /// The call that made the draft.
+    pub fn draft(&self) -> Option<ActionId> {
+        self.0
     }
 }
 

@@ -8,6 +8,7 @@ use super::evidence::Watched;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{ActionId, ServerName};
+use crate::model::pointer::steps;
 use crate::model::refusal::Refusal;
 use crate::model::times::between;
 use crate::schema::Schema;
@@ -120,6 +121,31 @@ pub struct Keyed {
 }
 
 // === impl Settings ===
+
+impl Settings {
+    /// Calls with equal arguments at `pointer` are the same.
+    pub fn by(pointer: &str) -> Self {
+        Self { derive: Some(Derive::Pointers(vec![pointer.to_owned()])), ..Self::default() }
+    }
+
+    /// These for a variant of `contract`: how agents give a key is the same for all of its calls.
+    #[must_use]
+    pub fn within(self, contract: Option<&Self>) -> Self {
+        let Self { require, expose, .. } = contract.cloned().unwrap_or_default();
+        Self { require, expose, ..self }
+    }
+
+    /// The same, where calls that differ at `pointer` are never the same.
+    #[must_use]
+    pub fn told_apart(mut self, pointer: &str) -> Self {
+        if let Some(Derive::Pointers(pointers)) = &mut self.derive
+            && !pointers.iter().any(|known| known == pointer)
+        {
+            pointers.push(pointer.to_owned());
+        }
+        self
+    }
+}
 
 impl Section for Settings {
     type Rule = Rule;
@@ -239,10 +265,8 @@ impl Rule {
 
     /// The arguments that a key is derived from, as paths from the root: their names must mean one thing.
     pub fn reads(&self) -> Vec<Vec<String>> {
-        let path = |pointer: &String| {
-            pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
-        };
-        self.derive.as_ref().map(derive::Rule::pointers).unwrap_or_default().iter().map(path).collect()
+        let pointers = self.derive.as_ref().map(derive::Rule::pointers).unwrap_or_default();
+        pointers.iter().map(|pointer| steps(pointer)).collect()
     }
 
     /// Where the tool server takes a key of its own.

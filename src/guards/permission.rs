@@ -8,6 +8,7 @@ use super::evidence::{Checked, Permit};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
+use crate::model::pointer::{is_pointer, steps};
 use crate::model::refusal::Refusal;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,6 +29,10 @@ pub struct Settings {
     pub tenant: Option<String>,
     /// The argument that names what the call works on.
     pub resource: Option<Resource>,
+    /// What must hold besides: the contract's own, for a variant of it.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub besides: Option<Box<Self>>,
 }
 
 /// Which resources are within the caller's reach.
@@ -40,12 +45,13 @@ pub struct Resource {
     pub allow: Vec<String>,
 }
 
-/// As run. The default allows everybody.
+/// As run: all of it must hold. The default allows everybody.
 #[derive(Debug, Default)]
 pub struct Rule {
-    roles: Vec<String>,
-    tenant: Option<String>,
-    resource: Option<(String, Vec<Pattern>)>,
+    /// Of each list the caller needs one.
+    roles: Vec<Vec<String>>,
+    tenants: Vec<String>,
+    resources: Vec<(String, Vec<Pattern>)>,
 }
 
 // === impl Settings ===
@@ -55,7 +61,7 @@ impl Section for Settings {
     const NAME: &'static str = "permission";
 
     fn compile(self, problems: &mut Problems) -> Rule {
-        let Self { roles, tenant, resource } = self;
+        let Self { roles, tenant, resource, besides } = self;
         if roles.iter().any(String::is_empty) {
             problems.under("roles", |problems| problems.error("a role without a name", "remove it or name the role"));
         }
@@ -63,7 +69,11 @@ impl Section for Settings {
             problems.under("tenant", |problems| pointer(tenant, problems));
         }
         let resource = resource.map(|resource| problems.under("resource", |problems| compile(resource, problems)));
-        Rule { roles, tenant, resource }
+        let mut rule = besides.map(|besides| besides.compile(problems)).unwrap_or_default();
+        rule.roles.extend((!roles.is_empty()).then_some(roles));
+        rule.tenants.extend(tenant);
+        rule.resources.extend(resource);
+        rule
     }
 }
 
@@ -83,8 +93,7 @@ fn compile(resource: Resource, problems: &mut Problems) -> (String, Vec<Pattern>
 }
 
 fn pointer(pointer: &str, problems: &mut Problems) {
-    let escaped = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-    if !pointer.starts_with('/') || !escaped {
+    if !is_pointer(pointer) {
         problems.error("not a JSON pointer to an argument", "write `/` and the argument's name, such as `/tenant_id`");
     }
 }
@@ -92,25 +101,31 @@ fn pointer(pointer: &str, problems: &mut Problems) {
 // === impl Rule ===
 
 impl Rule {
+    /// The pointers to arguments that are judged, each with its key in the contract.
+    pub fn pointers(&self) -> impl Iterator<Item = (&'static [&'static str], &str)> {
+        let tenants = self.tenants.iter().map(|pointer| (&["tenant"][..], pointer.as_str()));
+        tenants.chain(self.resources.iter().map(|(pointer, _)| (&["resource", "pointer"][..], pointer.as_str())))
+    }
+
     /// The arguments that are judged, as paths from the root.
     pub fn reads(&self) -> Vec<Vec<String>> {
-        let pointers = self.tenant.iter().chain(self.resource.as_ref().map(|(pointer, _)| pointer));
-        let plain = |step: &str| step.replace("~1", "/").replace("~0", "~");
-        pointers.map(|pointer| pointer.split('/').skip(1).map(plain).collect()).collect()
+        self.pointers().map(|(_, pointer)| steps(pointer)).collect()
     }
 
     /// Judges who calls, and on what.
     pub fn allow(&self, caller: &Caller, arguments: &Value, checked: &Checked) -> Result<Permit, Refusal> {
-        if !self.roles.is_empty() && !self.roles.iter().any(|role| caller.roles.contains(role)) {
-            return Err(Refusal::RbacDenied { needed: self.roles.clone() });
+        for needed in &self.roles {
+            if !needed.iter().any(|role| caller.roles.contains(role)) {
+                return Err(Refusal::RbacDenied { needed: needed.clone() });
+            }
         }
-        if let Some(pointer) = &self.tenant {
+        for pointer in &self.tenants {
             let named = arguments.pointer(pointer).and_then(Value::as_str);
             if named.is_none() || named != caller.tenant.as_ref().map(TenantId::as_str) {
                 return Err(Refusal::TenantMismatch { pointer: pointer.clone() });
             }
         }
-        if let Some((pointer, patterns)) = &self.resource {
+        for (pointer, patterns) in &self.resources {
             let within = |text: &str| patterns.iter().any(|pattern| pattern.matches(text, caller));
             let allowed = match arguments.pointer(pointer) {
                 Some(Value::String(text)) => within(text),

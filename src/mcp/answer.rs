@@ -64,11 +64,14 @@ pub struct Decision<'a> {
     pub evidence: &'a [ActionId],
     /// How the task begins to repeat itself, before it is stopped for it.
     pub warning: Option<&'a str>,
+    /// What its contract says of the error that the tool answered, and whether the same call may be sent again.
+    pub meaning: Option<(&'a str, bool)>,
 }
 
 impl Decision<'_> {
     fn text(&self) -> Text {
-        let retry = self.refusal.map(Refusal::retry);
+        let again = self.meaning.filter(|(_, again)| *again).map(|_| Retry::SameKey);
+        let retry = self.refusal.map(Refusal::retry).or(again);
         let mut decision = vec![
             ("action_id", Text::string(&self.action.to_string())),
             ("outcome", Text::string(self.outcome)),
@@ -84,6 +87,9 @@ impl Decision<'_> {
             if let Some(dimension) = refusal.dimension() {
                 decision.push(("dimension", Text::string(dimension)));
             }
+        }
+        if let Some((meaning, _)) = self.meaning {
+            decision.push(("error", Text::string(meaning)));
         }
         if self.replayed {
             decision.push(("replayed", Text::bool(true)));

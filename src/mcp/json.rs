@@ -8,9 +8,12 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::borrow::Cow;
 
+pub mod place;
+mod scalars;
 mod scan;
 mod split;
 
+pub use scalars::{Kind, Scalar, Scalars};
 pub use split::{Members, Object};
 
 /// What the reader allows. Sizes in bytes.

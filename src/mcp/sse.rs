@@ -2,6 +2,7 @@
 //!
 //! The framer keeps comments, ids and retry hints, gives every event a bound, and never fails on what it doesn't know.
 
+use crate::model::scrub::KNOWN;
 use bytes::{Bytes, BytesMut};
 
 /// Longest event in bytes (SECURITY §8).
@@ -45,8 +46,9 @@ impl Comment {
     fn add(&mut self, line: &[u8]) {
         let taken: usize = self.lines.iter().map(|line| line.len() + 1).sum();
         let room = LONGEST_COMMENT.saturating_sub(taken);
+        let line = String::from_utf8_lossy(line);
         let mut text: String =
-            String::from_utf8_lossy(line).chars().filter(|letter| *letter == '\t' || !letter.is_control()).collect();
+            KNOWN.clean(&line).chars().filter(|letter| *letter == '\t' || !letter.is_control()).collect();
         text.truncate(text.floor_char_boundary(room));
         if !text.is_empty() {
             self.lines.push(text);

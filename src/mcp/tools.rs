@@ -2,6 +2,7 @@
 
 use super::headers::{HeaderParam, params_of};
 use super::json::Text;
+use super::readable::{Changes, readable};
 
 /// Longest definition in bytes (SECURITY §8: schema 64 KiB, description 4 KiB, and room for the rest).
 pub const LONGEST_DEFINITION: usize = 128 << 10;
@@ -13,6 +14,10 @@ pub struct Definition {
     pub name: String,
     /// The whole definition, as written.
     pub text: Text,
+    /// The definition as agents may read it (SECURITY §3D D6).
+    pub shown: Text,
+    /// How that differs from `text`.
+    pub changes: Changes,
     /// Its input schema, as written: the tree is made where it is needed, and given up.
     pub input_schema: Text,
     /// Arguments that travel as headers too.
@@ -34,6 +39,9 @@ pub enum Unusable {
     /// The definition is too long.
     #[error("the definition is longer than {LONGEST_DEFINITION} bytes")]
     TooLong,
+    /// A name or a value in a schema holds characters that cannot be seen or mislead.
+    #[error("a name or a value in a schema holds characters that cannot be seen or mislead")]
+    Misleading,
     /// An `x-mcp-header` breaks the protocol's rules; agents must not see the tool.
     #[error("{0}")]
     BadHeader(&'static str),
@@ -46,6 +54,7 @@ impl Unusable {
             Self::NoName | Self::BadName => "name",
             Self::NoSchema => "no_schema",
             Self::TooLong => "too_long",
+            Self::Misleading => "misleading",
             Self::BadHeader(_) => "header",
         }
     }
@@ -66,6 +75,7 @@ impl Definition {
         }
         let schema = text.get("inputSchema").filter(Text::is_object).ok_or_else(|| unusable(Unusable::NoSchema))?;
         let header_params = params_of(&schema.value()).map_err(|reason| unusable(Unusable::BadHeader(reason)))?;
-        Ok(Self { name, text: text.clone(), input_schema: schema, header_params })
+        let (shown, changes) = readable(text).map_err(|_| unusable(Unusable::Misleading))?;
+        Ok(Self { name, text: text.clone(), shown, changes, input_schema: schema, header_params })
     }
 }

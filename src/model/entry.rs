@@ -2,6 +2,45 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What every entry has, by the documents' names (003-65 … 003-72). `result` stands for outcome, size and hash.
+pub const MANDATORY: [&str; 8] =
+    ["action_id", "request_id", "user_id", "tenant_id", "tool", "params_hash", "result", "latency_ms"];
+/// What else an entry has.
+pub const FIELDS: &[&str] = &[
+    "time",
+    "trace_id",
+    "roles",
+    "session",
+    "revision",
+    "schema_hash",
+    "actions",
+    "variant",
+    "writes",
+    "confirms",
+    "audit",
+    "task",
+    "state",
+    "state_before",
+    "event",
+    "outcome",
+    "aborted_reason",
+    "stage",
+    "decided_by",
+    "would_refuse",
+    "fault",
+    "is_error",
+    "result_bytes",
+    "result_hash",
+    "gate_ms",
+    "upstream_ms",
+    "policy",
+    "replayed",
+    "claimed_by",
+    "attempts",
+    "fence",
+    "budget_remaining",
+];
+
 /// One ledger entry. Field names are the documents' where they give one; arguments and results appear as hashes only.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +74,15 @@ pub struct Entry {
     pub params_hash: String,
     /// The actions the contract declares.
     pub actions: Vec<String>,
+    /// The variant of the contract that the arguments chose (002-32).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub variant: Option<String>,
+    /// What a call of the tool changes, in its contract's words (003-63).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub writes: Option<String>,
+    /// The action id of the call that made the draft which this one confirms (003-P4d).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub confirms: Option<String>,
     /// Arguments the contract's `audit` names, as sent.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty", default)]
     pub audit: serde_json::Map<String, serde_json::Value>,

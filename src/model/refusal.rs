@@ -1,5 +1,6 @@
 //! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in the README; a test compares.
 
+use super::ids::ToolName;
 use super::task::State;
 use std::sync::Arc;
 
@@ -92,6 +93,13 @@ pub enum Refusal {
     },
     /// The key was used long ago; what came of it is no longer kept.
     IdempotencyKeyExpired,
+    /// The call confirms a draft that its task has not made (003-P4d).
+    DraftRequired {
+        /// JSON pointer to the argument that names the draft.
+        pointer: String,
+        /// The tool that makes it.
+        tool: ToolName,
+    },
     /// The tool was called as often in this task as its contract allows (003-27).
     BudgetCallsExceeded {
         /// How often that is.
@@ -115,6 +123,8 @@ pub enum Refusal {
     Fenced,
     /// Other calls with side effects of the session have to end first.
     SessionBusy,
+    /// A secret reference stands where none may, or its secret cannot be had (002-31).
+    SecretDenied,
     /// The tool server could not be reached; nothing was sent.
     UpstreamUnavailable,
     /// The call was sent and no answer came.
@@ -183,6 +193,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "find out what it has done; give a new key only for a second call",
     ),
     (
+        "draft_required",
+        "the call confirms a draft that its task has not made",
+        "make the draft with the tool that the answer names, then confirm that one",
+    ),
+    (
         "budget_calls_exceeded",
         "the tool was called as often in this task as its contract allows",
         "go on without it, or report what is missing",
@@ -199,6 +214,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ),
     ("fenced", "another holder of the session has gone on since", "stop: another one works on this session"),
     ("session_busy", "other calls of the session have to end first", "send the same call again after the given time"),
+    (
+        "secret_denied",
+        "a secret reference stands where none may, is not well-formed, or its secret cannot be had",
+        "put the whole reference where the tool takes it, or ask an operator, naming the action id",
+    ),
     (
         "executed_but_not_recorded",
         "the tool has run, and its answer could not be recorded",
@@ -246,10 +266,12 @@ impl Refusal {
             Self::IdempotencyConflict => "idempotency_conflict",
             Self::DuplicateInFlight { .. } => "duplicate_in_flight",
             Self::IdempotencyKeyExpired => "idempotency_key_expired",
+            Self::DraftRequired { .. } => "draft_required",
             Self::BudgetCallsExceeded { .. } => "budget_calls_exceeded",
             Self::BudgetExceeded { .. } | Self::RateExceeded { .. } => "budget_exceeded",
             Self::Fenced => "fenced",
             Self::SessionBusy => "session_busy",
+            Self::SecretDenied => "secret_denied",
             Self::ExecutedButNotRecorded => "executed_but_not_recorded",
             Self::UpstreamUnavailable => "upstream_unavailable",
             Self::OutcomeUnknown => "outcome_unknown",
@@ -276,7 +298,8 @@ impl Refusal {
     pub fn pointer(&self) -> Option<&str> {
         if let Self::SchemaInvalid { pointer, .. }
         | Self::TenantMismatch { pointer }
-        | Self::ResourceDenied { pointer } = self
+        | Self::ResourceDenied { pointer }
+        | Self::DraftRequired { pointer, .. } = self
         {
             Some(pointer)
         } else {
@@ -316,9 +339,11 @@ impl Refusal {
             | Self::Rule { .. }
             | Self::StateOutOfOrder { .. }
             | Self::LoopDetected { .. }
+            | Self::DraftRequired { .. }
             | Self::BudgetCallsExceeded { .. }
             | Self::BudgetExceeded { .. }
             | Self::Fenced
+            | Self::SecretDenied
             | Self::InternalError
             | Self::ExecutedButNotRecorded
             | Self::OutcomeUnknown => Retry::Never,

@@ -2,13 +2,14 @@
 
 use super::file::{self, Contract, File};
 use super::locate::{self, Document};
-use super::{Methods, Policy, layers, shape};
-use crate::guards::allowlist::{self, Layer};
+use super::{Methods, Policy, layers, pins, shape};
+use crate::guards::allowlist::{self, Contracts, Layer};
 use crate::guards::budget::{self, Tasks};
-use crate::guards::{Mode, Section, ToolRules, identity, repetition};
+use crate::guards::secrets::{self, Bindings};
+use crate::guards::{self, Mode, Section, ToolRules, identity, repetition};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod contract;
-mod probes;
+mod names;
+mod pairs;
+mod twins;
 
 /// Policy files at most, and how deep their directories may go.
 const MAX_FILES: usize = 256;
@@ -39,6 +42,10 @@ pub struct Basis {
     pub methods: Methods,
     /// The header in which agents name their session.
     pub session_header: Option<String>,
+    /// Where the approved definitions of tools are; none: all pass.
+    pub pins: Option<pins::Source>,
+    /// Where secrets come from and where they may go.
+    pub secrets: Bindings,
     /// Policy files, and directories of them.
     pub policies: Vec<PathBuf>,
     /// What the configuration says, before variables are replaced: it counts for the version.
@@ -58,11 +65,13 @@ pub struct Compiled {
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis { mode, servers, timeouts, agents, identity, methods, session_header, policies, written } = basis;
+    let Basis { mode, servers, timeouts, agents, identity, methods, session_header, pins, secrets, policies, written } =
+        basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
-    let mut stock = Stock { servers, timeouts, agents, groups, ..Stock::default() };
+    let mut stock = Stock { servers, timeouts, agents, groups, secrets, ..Stock::default() };
     let mut bytes = Sha256::new();
     let mut said = vec![canonical(&written)];
+    let pins = pins.map(|source| stock.pins(&source, &mut bytes, &mut said)).unwrap_or_default();
     for path in files(&policies, &mut stock.diagnostics) {
         let open = locate::too_open(&path);
         // A right that is taken away or given changes what the file is worth, though not a byte of it.
@@ -77,17 +86,25 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
             Err(unreadable) => stock.diagnostics.push(unreadable),
         }
     }
-    probes::judge(&mut stock);
+    let contracts = stock.contracts();
+    names::judge(&mut stock);
+    pairs::judge(&mut stock, &contracts);
+    twins::judge(&mut stock);
     diagnostics.append(&mut stock.diagnostics);
     sort(&mut diagnostics);
     let usable = diagnostics.iter().all(|diagnostic| diagnostic.severity != Severity::Error);
     let policy = usable.then(|| {
-        let contracts: HashMap<_, _> = stock.contracts.into_iter().map(|(name, held)| (name, held.rules)).collect();
         let allowlist = allowlist::Rule::new(mode, stock.layers, contracts);
-        let (tasks, repetition) = (stock.tasks, stock.repetition.unwrap_or_default());
-        Policy { version: version(mode, &said), mode, identity, allowlist, repetition, tasks, methods, session_header }
+        let (tasks, repetition, secrets) = (stock.tasks, stock.repetition.unwrap_or_default(), stock.secrets);
+        let version = version(mode, &said);
+        Policy { version, mode, identity, allowlist, pins, repetition, tasks, methods, session_header, secrets }
     });
     Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
+}
+
+/// The policy files under `paths` that can be read, to give what is found about contracts later its place.
+pub fn documents(paths: &[PathBuf]) -> Vec<Document> {
+    files(paths, &mut Vec::new()).iter().filter_map(|path| Document::read(path).ok()).collect()
 }
 
 /// Sorts by place and says nothing twice.
@@ -116,16 +133,34 @@ struct Stock {
     timeouts: BTreeMap<ServerName, Duration>,
     agents: Vec<AgentId>,
     groups: Vec<String>,
+    secrets: Bindings,
     tasks: Tasks,
     repetition: Option<repetition::Rule>,
     contracts: BTreeMap<ToolName, Held>,
     layers: Vec<Layer>,
-    /// The contracts that probe, and where.
-    probes: Vec<(ToolName, Diagnostic)>,
+    /// The tools that contracts name to go with them, and where.
+    pairs: Vec<pairs::Named>,
     diagnostics: Vec<Diagnostic>,
 }
 
 impl Stock {
+    /// The contracts so far.
+    fn contracts(&self) -> Contracts {
+        let contracts = self.contracts.iter().map(|(name, held)| (name.clone(), held.rules.clone()));
+        contracts.collect::<HashMap<_, _>>().into()
+    }
+
+    /// Reads the pin file. Its digests are part of what the policy says.
+    fn pins(&mut self, source: &pins::Source, bytes: &mut Sha256, said: &mut Vec<Vec<u8>>) -> guards::pins::Rule {
+        let mut found = pins::read(&source.file, &self.servers);
+        bytes.update([1, u8::from(found.is_broken())]);
+        bytes.update(Sha256::digest(&found.text));
+        self.diagnostics.append(&mut found.diagnostics);
+        let digests = found.pins.iter().map(|((server, tool), pin)| json!([server, tool, pin.digest]));
+        said.push(canonical(&json!([source.require, digests.collect::<Vec<_>>()])));
+        found.into_rule(source.require)
+    }
+
     fn add(&mut self, document: &Document) {
         let mut problems = Problems::default();
         let mut tree = document.tree().clone();
@@ -133,7 +168,7 @@ impl Stock {
         if let Some(File { contracts, layers, budgets, repetition }) = shape::read::<File>(tree, &mut problems) {
             problems.under("contracts", |problems| {
                 for (name, contract) in contracts {
-                    problems.under(name.clone(), |problems| self.add_contract(document, &name, contract, problems));
+                    problems.under(name.clone(), |problems| self.add_contract(document, &name, &contract, problems));
                 }
             });
             problems.under(allowlist::Settings::NAME, |problems| {
@@ -148,7 +183,7 @@ impl Stock {
                 problems.under(repetition::Settings::NAME, |problems| self.add_repetition(written, problems));
             }
         }
-        let found = problems.into_found().into_iter().map(|problem| document.locate(problem));
+        let found = problems.into_found().into_iter().map(|problem| document.locate(names::tell(problem)));
         self.diagnostics.extend(found);
     }
 
@@ -166,17 +201,21 @@ impl Stock {
         }
     }
 
-    fn add_contract(&mut self, document: &Document, name: &str, contract: Contract, problems: &mut Problems) {
+    fn add_contract(&mut self, document: &Document, name: &str, contract: &Contract, problems: &mut Problems) {
         if !contract::judge_name(name, &self.servers, problems) {
             return;
         }
+        names::judge_shared(name, contract, problems);
+        self.pairs.extend(pairs::of(document, name, contract));
         let server = server_of(name, &self.servers);
         let timeout = server.and_then(|server| self.timeouts.get(server)).copied().unwrap_or_default();
         let rules = Arc::new(contract::compile(contract, &self.servers, timeout, problems));
-        let place = place(document, name);
-        if rules.idempotency.as_ref().is_some_and(|rule| rule.probe().is_some()) {
-            self.probes.push((ToolName::new(name), probes::place(document, name)));
+        if let (Some(server), Some((_, tool))) = (server, name.split_once(SEPARATOR)) {
+            problems.under(secrets::Settings::NAME, |problems| {
+                rules.secrets.judge((server, tool), &self.secrets, problems);
+            });
         }
+        let place = place(document, name);
         if let Some(first) = self.contracts.get(name) {
             let at = format!("{}:{}:{}", first.place.file, first.place.line, first.place.column);
             problems.error(format!("`{name}` has a second contract"), format!("the first is at {at}; merge them"));

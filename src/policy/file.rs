@@ -1,6 +1,7 @@
 //! A policy file as written (DESIGN §2). Unknown keys are refused; known ones that nothing enforces yet are, too.
 
-use crate::guards::{allowlist, arguments, budget, idempotency, permission, repetition, rules};
+use crate::guards::{allowlist, arguments, budget, confirms, idempotency, output, permission};
+use crate::guards::{repetition, results, rules, secrets};
 use crate::model::diagnostic::Problems;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,7 +13,8 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "toolgate policy", rename = "PolicyFile")]
 pub struct File {
-    /// One contract a tool, by the tool's name: `server__tool`. A tool without a contract is not available.
+    /// One contract a tool, by the tool's name: `server__tool`, or one for several of a server's tools, by a pattern:
+    /// `server__get_*`. The most specific counts. A tool without a contract is not available.
     pub contracts: BTreeMap<String, Contract>,
     /// Who may see which tools.
     pub layers: allowlist::Settings,
@@ -23,7 +25,7 @@ pub struct File {
 }
 
 /// What calls of one tool must keep to.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Contract {
     /// what the tool is for, in one sentence
@@ -46,41 +48,99 @@ pub struct Contract {
     pub rules: rules::Settings,
     /// Which calls are one and the same. Calls with side effects are told apart without it, too: by all their arguments.
     pub idempotency: Option<idempotency::Settings>,
+    /// Which draft must be there before a call: one that its task has made.
+    pub confirms: Option<confirms::Settings>,
     /// What calls may use and what they cost.
     #[serde(default)]
     pub budget: budget::Settings,
-    /// What a call changes and how to take it back; for readers.
+    /// What errors of the tool server mean.
+    #[serde(default)]
+    pub output: output::Settings,
+    /// What a call changes and how to take it back: needed where it changes something, unless it is `irreversible`.
     pub side_effect: Option<SideEffect>,
-    /// The effect cannot be taken back; for readers.
+    /// The effect cannot be taken back.
     #[serde(default)]
     pub irreversible: bool,
-    /// which arguments may hold secret references; `[]` for none
-    pub secrets: Vec<String>,
+    /// Several parts of the contract, of which an argument chooses one. The rest of the contract holds for all of them.
+    pub variants: Option<Variants>,
+    /// which arguments may hold secret references, by JSON pointer; `[]` for none
+    pub secrets: secrets::Settings,
+    /// What becomes of results; without it they arrive as they were sent.
+    pub results: Option<results::Settings>,
     /// Arguments that the ledger keeps as sent.
     #[serde(default)]
     pub audit: Vec<String>,
+    /// What an entry of the ledger must have, by the documents' names; a list has all that every entry has.
+    pub audit_fields: Option<Vec<String>>,
     /// Only callers with `owner: true` see the tool.
     #[serde(default)]
     pub owner_only: bool,
 }
 
+/// Parts of a contract for a tool that does several things, by what an argument asks it to do.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Variants {
+    /// JSON pointer to the argument that chooses: text, or `true` and `false`
+    pub by: String,
+    /// The case of calls without that argument; none: they are refused.
+    pub absent: Option<String>,
+    /// the parts, by the argument's value; any other value is refused
+    pub cases: BTreeMap<String, Case>,
+}
+
+/// One part. `permission`, `arguments` and `rules` hold besides the contract's, `budget` key by key before it, the rest
+/// instead of it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// what such a call does, out of the contract's `actions`
+    #[schemars(length(min = 1))]
+    pub actions: Vec<String>,
+    /// Who may make such a call, and on what.
+    #[serde(default)]
+    pub permission: permission::Settings,
+    /// JSON Schema for such a call.
+    #[serde(default)]
+    pub arguments: arguments::Settings,
+    /// Conditions under which such a call is refused.
+    #[serde(default)]
+    pub rules: rules::Settings,
+    /// Which of such calls are one and the same.
+    pub idempotency: Option<idempotency::Settings>,
+    /// Which draft must be there before such a call.
+    pub confirms: Option<confirms::Settings>,
+    /// What such calls may use and what they cost; with `max_calls_per_task` or `rate` they are counted by themselves.
+    pub budget: Option<budget::Settings>,
+    /// What errors of the tool server mean; looked at before the contract's.
+    #[serde(default)]
+    pub output: output::Settings,
+    /// What such a call changes and how to take it back.
+    pub side_effect: Option<SideEffect>,
+    /// The effect of such a call cannot be taken back.
+    #[serde(default)]
+    pub irreversible: bool,
+}
+
 /// What a call changes.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SideEffect {
-    /// what is written, in words
+    /// what is written, in words; the ledger has it in every entry
+    #[schemars(length(min = 1, max = 200))]
     pub writes: String,
     /// The call that takes it back.
     pub rollback: Option<Rollback>,
 }
 
 /// A call that takes another back.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rollback {
     /// the tool to call: `server__tool`
     pub tool: String,
-    /// Its arguments; `result#/pointer` stands for a part of the result.
+    /// Its arguments; `result#/pointer` stands for a part of the result, `arguments#/pointer` for one of the arguments of
+    /// the call that is taken back, `action#` for its action id.
     #[serde(default)]
     pub arguments: serde_json::Map<String, Value>,
 }
@@ -91,10 +151,8 @@ pub const FILE_KEYS: &[&str] = &["contracts", "layers", "budgets", "repetition"]
 /// What the format has and this version does not enforce: a `*` is any key.
 const LATER: &[&[&str]] = &[
     &["contracts", "*", "approval"],
-    &["contracts", "*", "variants"],
     &["contracts", "*", "rewrite"],
     &["contracts", "*", "repetition"],
-    &["contracts", "*", "results"],
     &["layers", "profile"],
     &["layers", "group"],
     &["layers", "principal"],

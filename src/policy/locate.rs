@@ -33,6 +33,14 @@ impl Document {
     /// # Errors
     /// The one reason for which the file cannot be read.
     pub fn read(path: &Path) -> Result<Self, Diagnostic> {
+        Self::read_within(path, MAX_BYTES)
+    }
+
+    /// As [`Document::read`], with at most `most` bytes.
+    ///
+    /// # Errors
+    /// The one reason for which the file cannot be read.
+    pub fn read_within(path: &Path, most: u64) -> Result<Self, Diagnostic> {
         let file = path.display().to_string();
         let whole = |message: String, hint: &str| Diagnostic {
             severity: Severity::Error,
@@ -50,9 +58,9 @@ impl Document {
             return Err(whole("is not a file".to_owned(), "name a YAML file"));
         }
         let mut bytes = Vec::new();
-        opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(whole(format!("is larger than {MAX_BYTES} bytes"), "split it into several files"));
+        opened.take(most + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        if bytes.len() as u64 > most {
+            return Err(whole(format!("is larger than {most} bytes"), "split it into several files"));
         }
         let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8".to_owned(), "save it as UTF-8"))?;
         Self::parse(&file, text)

@@ -89,6 +89,12 @@ impl Names {
         (any, places.iter().any(|&place| self.places[place].properties.contains_key(name)))
     }
 
+    /// Whether `path` leads nowhere: some object on it declares names, and not the next step. What says nothing of its
+    /// names may hold any.
+    pub fn lack(&self, path: &[String]) -> bool {
+        path.iter().enumerate().any(|(depth, step)| self.declares(&path[..depth], step) == (true, false))
+    }
+
     /// Whether no name is declared anywhere.
     pub(super) fn is_empty(&self) -> bool {
         self.places.iter().all(|place| place.properties.is_empty())

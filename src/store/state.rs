@@ -109,6 +109,7 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
         fence: intent.fence,
         cost,
         rate: intent.limits.step(),
+        counted: (intent.price.tool.as_str() != intent.entry.tool).then(|| intent.price.tool.clone()),
         entry: intent.entry.clone(),
     })
 }
@@ -167,7 +168,7 @@ pub fn apply(event: &Event, view: &mut View) {
         Event::Intended(intended) => {
             if intended.round == 0 {
                 let task = view.task.get_or_insert_with(|| Task::new(intended.at));
-                task.reserve(&intended.entry.tool, intended.cost, intended.rate, intended.at);
+                task.reserve(intended.counted(), intended.cost, intended.rate, intended.at);
                 // What is done is done, whatever its agent says of it.
                 if intended.entry.state == State::Execute.word() {
                     task.state = Some(State::Execute);
@@ -179,7 +180,7 @@ pub fn apply(event: &Event, view: &mut View) {
         Event::Settled(settled) => {
             let Some(claim) = view.claim.as_mut().filter(|claim| claim.action == settled.action) else { return };
             if let Some(task) = &mut view.task {
-                task.settle(&claim.tool, claim.reserved, settled.charge);
+                task.settle(claim.counted.as_ref().unwrap_or(&claim.tool), claim.reserved, settled.charge);
                 task.note(settled.failed, settled.seen, settled.at);
                 task.prove(settled.action, &settled.phase);
                 // What is found out later, by whomever, says nothing of how the task fares now.

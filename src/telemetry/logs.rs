@@ -5,8 +5,9 @@ mod tests;
 
 use super::traces::SPANS;
 use crate::model::clock::Clock;
+use crate::model::scrub::KNOWN;
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Directive;
@@ -67,12 +68,37 @@ where
     S: Subscriber + for<'span> LookupSpan<'span>,
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    let layer = tracing_subscriber::fmt::layer().with_writer(writer).with_timer(Wall).log_internal_errors(false);
+    let layer = tracing_subscriber::fmt::layer().with_writer(Clean(writer)).with_timer(Wall).log_internal_errors(false);
     match shape {
         Shape::Human => layer.boxed(),
         Shape::Json => {
             layer.with_ansi(false).json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
         }
+    }
+}
+
+/// Takes secrets out of lines: nothing of ours writes one, and a line may hold what others wrote.
+struct Clean<W>(W);
+
+impl<'w, W: MakeWriter<'w>> MakeWriter<'w> for Clean<W> {
+    type Writer = Clean<W::Writer>;
+
+    fn make_writer(&'w self) -> Self::Writer {
+        Clean(self.0.make_writer())
+    }
+}
+
+impl<W: io::Write> io::Write for Clean<W> {
+    /// One write is one line.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match KNOWN.scrubber().and_then(|scrubber| scrubber.scrub(line)) {
+            Some(clean) => self.0.write_all(&clean).map(|()| line.len()),
+            None => self.0.write(line),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

@@ -11,6 +11,7 @@ pub use effects::{Synced, Tally};
 pub use labels::{CallLabels, Outcome, Reload};
 
 use crate::model::ids::ServerName;
+use crate::model::scrub::KNOWN;
 use effects::Effects;
 use labels::{Hidden, Pair, Server};
 use parking_lot::Mutex;
@@ -53,6 +54,7 @@ pub struct Metrics {
     dropped: Family<Pair, Counter>,
     refused: Family<Pair, Counter>,
     ledger_dropped: Counter,
+    secrets_removed: Counter,
     sessions: Gauge,
     effects: Effects,
 }
@@ -94,6 +96,7 @@ impl Metrics {
             dropped: Family::default(),
             refused: Family::default(),
             ledger_dropped: Counter::default(),
+            secrets_removed: Counter::default(),
             sessions: Gauge::default(),
             effects: Effects::new(),
         };
@@ -160,6 +163,11 @@ impl Metrics {
             "toolgate_ledger_entries_dropped",
             "Ledger entries of reads that were lost because the ledger could not be written",
             self.ledger_dropped.clone(),
+        );
+        registry.register(
+            "toolgate_secrets_removed",
+            "Messages and comments of tool servers that secrets were taken out of",
+            self.secrets_removed.clone(),
         );
         registry.register("toolgate_sessions", "Open sessions of agents", self.sessions.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -284,6 +292,7 @@ impl Metrics {
 
     /// All metrics in the `OpenMetrics` text format, see [`CONTENT_TYPE`].
     pub fn render(&self) -> String {
+        self.secrets_removed.inner().store(KNOWN.removed(), Ordering::Relaxed);
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {
             tracing::error!("the metrics could not be written as text; the scrape is cut short");

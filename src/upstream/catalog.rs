@@ -4,10 +4,11 @@ use super::link::Link;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::introduction;
 use crate::mcp::revision::{Era, Revision};
+use crate::mcp::skeleton;
 use crate::mcp::tools::Definition;
 use crate::model::reply::Fault;
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 const PAGES: usize = 50;
@@ -63,20 +64,27 @@ impl Catalog {
         }
     }
 
-    /// Two tools of one name, or of names that differ in case only, could be taken for each other: neither is offered.
+    /// Two tools of one name, or of names that can be taken for each other, are neither of them offered; also when one of
+    /// the two cannot be used anyway (SECURITY §3D D1, D3).
     fn drop_twins(&mut self) {
-        let mut seen: HashMap<String, usize> = HashMap::new();
-        for tool in &self.tools {
-            *seen.entry(tool.name.to_ascii_lowercase()).or_default() += 1;
-        }
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let unusable: HashSet<&str> = self.quarantined.iter().map(|(name, ..)| name.as_str()).collect();
+        let other = |(index, twin): (usize, Option<usize>)| match twin {
+            Some(other) => Some(names[other].to_owned()),
+            None => unusable.get(names[index]).map(|name| (*name).to_owned()),
+        };
+        let others: Vec<Option<String>> = skeleton::twins(&names).into_iter().enumerate().map(other).collect();
+        let mut others = others.into_iter();
         let quarantined = &mut self.quarantined;
         self.tools.retain(|tool| {
-            let alone = seen.get(&tool.name.to_ascii_lowercase()) == Some(&1);
-            if !alone {
-                let words = "another tool of the server has this name, or differs in case only".to_owned();
-                quarantined.push((tool.name.clone(), "twin", words));
-            }
-            alone
+            let Some(other) = others.next().flatten() else { return true };
+            let (reason, words) = if other.eq_ignore_ascii_case(&tool.name) {
+                ("twin", "another tool of the server has this name, or differs in case only".to_owned())
+            } else {
+                ("confusable", format!("it can be taken for `{other}` of the same server"))
+            };
+            quarantined.push((tool.name.clone(), reason, words));
+            false
         });
     }
 }

@@ -12,6 +12,7 @@ use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION, encode, name_
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
+use crate::mcp::scrub;
 use crate::mcp::sse::{Block, Framer};
 use crate::model::reply::Fault;
 use bytes::{Bytes, BytesMut};
@@ -437,9 +438,9 @@ fn of_status(status: StatusCode) -> Fault {
     Fault { status: Some(status.as_u16()), ..fault }
 }
 
-/// Reads what a server sent as one message.
+/// Reads what a server sent as one message, without the secrets that it repeats.
 pub fn read(bytes: Bytes) -> Result<Message, Fault> {
-    let text = Text::read(bytes, &FROM_SERVER)
+    let text = scrub::read(bytes)
         .map_err(|malformed| Fault::after_sending(format!("the tool server sent unreadable JSON: {malformed}")))?;
     Message::parse(&text)
         .map_err(|reason| Fault::after_sending(format!("the tool server sent no JSON-RPC message: {reason}")))

@@ -1,7 +1,7 @@
-//! Whose task a task is: the caller whose call made it, at the server that made it (SECURITY §3C C4).
+//! Whose task a task is: the caller whose call made it, at the server that made it (SECURITY §3C C4), and of which tool.
 
 use crate::mcp::json::Text;
-use crate::model::ids::{AgentId, ServerName};
+use crate::model::ids::{AgentId, ServerName, ToolName};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 
@@ -16,20 +16,20 @@ pub struct Tasks {
 
 #[derive(Default)]
 struct Kept {
-    owners: HashMap<(AgentId, Vec<u8>), ServerName>,
+    owners: HashMap<(AgentId, Vec<u8>), (ServerName, ToolName)>,
     order: VecDeque<(AgentId, Vec<u8>)>,
 }
 
 impl Tasks {
-    /// Notes the task that a call's result names, if it names one.
-    pub fn note(&self, agent: &AgentId, server: &ServerName, result: &Text) {
+    /// Notes the task that the result of a call of `tool` names, if it names one.
+    pub fn note(&self, agent: &AgentId, (server, tool): (&ServerName, &ToolName), result: &Text) {
         let flat = || {
             result.get("resultType").filter(|kind| kind.as_bytes() == b"\"task\"").and_then(|_| result.get("taskId"))
         };
         let Some(id) = flat().or_else(|| result.at(&["task", "taskId"])) else { return };
         let key = (agent.clone(), id.as_bytes().to_vec());
         let mut kept = self.kept.lock();
-        if kept.owners.insert(key.clone(), server.clone()).is_none() {
+        if kept.owners.insert(key.clone(), (server.clone(), tool.clone())).is_none() {
             kept.order.push_back(key);
         }
         if kept.order.len() > KEPT
@@ -39,8 +39,8 @@ impl Tasks {
         }
     }
 
-    /// The server that made the caller's task.
-    pub fn owner(&self, agent: &AgentId, id: &Text) -> Option<ServerName> {
+    /// The server that made the caller's task, and the tool that was called for it.
+    pub fn owner(&self, agent: &AgentId, id: &Text) -> Option<(ServerName, ToolName)> {
         self.kept.lock().owners.get(&(agent.clone(), id.as_bytes().to_vec())).cloned()
     }
 }

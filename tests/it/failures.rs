@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const POLICY: &str = "
 contracts:
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__pay: { purpose: test, actions: [pay], secrets: [] }
+  oracle__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [] }
 budgets: { global: { max_failures: 4, max_failures_in_a_row: 2 } }
 ";
 

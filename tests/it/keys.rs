@@ -8,11 +8,11 @@ const KEY: &str = "idempotency_key";
 
 const POLICY: &str = "
 contracts:
-  shop__optional: { purpose: test, actions: [pay], secrets: [], idempotency: { expose: true } }
-  shop__required: { purpose: test, actions: [pay], secrets: [], idempotency: { require: true } }
-  shop__hidden: { purpose: test, actions: [pay], secrets: [], idempotency: { require: true, expose: false } }
-  shop__own: { purpose: test, actions: [pay], secrets: [], idempotency: { require: true } }
-  shop__closed: { purpose: test, actions: [pay], secrets: [], idempotency: { expose: true } }
+  shop__optional: { purpose: test, actions: [pay], irreversible: true, secrets: [], idempotency: { expose: true } }
+  shop__required: { purpose: test, actions: [pay], irreversible: true, secrets: [], idempotency: { require: true } }
+  shop__hidden: { purpose: test, actions: [pay], irreversible: true, secrets: [], idempotency: { require: true, expose: false } }
+  shop__own: { purpose: test, actions: [pay], irreversible: true, secrets: [], idempotency: { require: true } }
+  shop__closed: { purpose: test, actions: [pay], irreversible: true, secrets: [], idempotency: { expose: true } }
 ";
 
 /// What the tools' own schemas are; a schema that lets nothing else in must still let the key in.

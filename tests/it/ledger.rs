@@ -19,6 +19,7 @@ contracts:
   oracle__pay:
     purpose: test
     actions: [pay]
+    irreversible: true
     permission: { roles: [payer], tenant: /tenant_id }
     arguments: { properties: { memo: { type: string } } }
     rules: [ { code: too_much, when: "arguments.amount > 100" } ]

@@ -17,9 +17,9 @@ const CALLERS: &str = "
 const POLICY: &str = r#"
 contracts:
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__drop_table: { purpose: test, actions: [delete], secrets: [] }
-  oracle__send: { purpose: test, actions: [notify], owner_only: true, secrets: [] }
-  oracle__add: { purpose: test, actions: [write], secrets: [] }
+  oracle__drop_table: { purpose: test, actions: [delete], irreversible: true, secrets: [] }
+  oracle__send: { purpose: test, actions: [notify], irreversible: true, owner_only: true, secrets: [] }
+  oracle__add: { purpose: test, actions: [write], irreversible: true, secrets: [] }
 layers:
   global: { deny: ["*__drop_*"] }
   agent:

@@ -4,26 +4,32 @@
 #![expect(clippy::disallowed_methods, reason = "a scenario is no part of toolgate's process")]
 #![expect(unreachable_pub, reason = "one program; `pub` says what the harness offers to scenarios")]
 
+mod adopt;
 mod agents;
 mod bad_input;
 mod calls;
 mod chaos;
 mod children;
+mod contracts;
 mod example_003;
 mod failures;
 mod full_disk;
 mod harness;
 mod headers;
 mod incident_004;
+mod init;
 mod keys;
 mod kills;
 mod ledger;
 mod list;
 mod order;
 mod passthrough;
+mod pins;
 mod races;
 mod reload;
+mod results;
 mod resume;
+mod secrets;
 mod settle;
 mod shown;
 mod start;

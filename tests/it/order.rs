@@ -10,6 +10,7 @@ contracts:
   ops__transfer:
     purpose: Everything a contract can ask for.
     actions: [pay]
+    irreversible: true
     permission:
       roles: [payer]
       tenant: /tenant_id

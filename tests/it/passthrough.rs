@@ -32,7 +32,7 @@ async fn stage_in(observe: bool) -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("read"), tool("write")]).await;
     let policy = "contracts:
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__write: { purpose: test, actions: [write], secrets: [] }
+  oracle__write: { purpose: test, actions: [write], irreversible: true, secrets: [] }
 ";
     let servers = vec![("oracle", puppet.url())];
     let settings = Settings { servers, callers: "", more: "", policy: policy.to_owned(), observe };

@@ -29,7 +29,7 @@ async fn stage(behaviour: Behaviour, budget: Option<u64>) -> (ToolServer, Gate) 
     let server = script.start().await;
     let budget = budget.map(|most| format!(", budget: {{ max_calls_per_task: {most} }}")).unwrap_or_default();
     let policy = format!(
-        "contracts:\n  {PAY}: {{ purpose: a test, actions: [pay], secrets: []{budget} }}\n  \
+        "contracts:\n  {PAY}: {{ purpose: a test, actions: [pay], irreversible: true, secrets: []{budget} }}\n  \
          oracle__read: {{ purpose: a test, actions: [read], secrets: [] }}\n"
     );
     let gate = Setup::new().server("oracle", &server).policy(&policy);

@@ -140,7 +140,7 @@ fn of(executions: &[crate::harness::tool_server::Execution], arguments: &Value) 
 async fn what_is_refused_claims_nothing() {
     let schema = json!({ "type": "object", "properties": { "key": {}, "amount": { "type": "integer" } } });
     let server = Script::new().tool_with("pay", &schema, Behaviour::Answers).start().await;
-    let policy = "contracts:\n  oracle__pay: { purpose: a test, actions: [pay], secrets: [], rules: [ { code: too_much, \
+    let policy = "contracts:\n  oracle__pay: { purpose: a test, actions: [pay], irreversible: true, secrets: [], rules: [ { code: too_much, \
                   when: \"arguments.amount > 10\" } ] }\n";
     let gate = Setup::new().server("oracle", &server).policy(policy).start().await;
     let arguments = json!({ "key": "k", "amount": 11 });
@@ -229,10 +229,14 @@ async fn a_refused_stream_is_proof() {
     let server = Refusing::start().await;
     let mut policy = "contracts:\n".to_owned();
     for (tool, _) in REFUSALS {
-        writeln!(policy, "  oracle__{tool}: {{ purpose: a test, actions: [pay], secrets: [] }}").unwrap();
-        let again = "idempotency: { attempts: 2 }";
-        writeln!(policy, "  oracle__{tool}_again: {{ purpose: a test, actions: [pay], secrets: [], {again} }}")
+        writeln!(policy, "  oracle__{tool}: {{ purpose: a test, actions: [pay], irreversible: true, secrets: [] }}")
             .unwrap();
+        let again = "idempotency: { attempts: 2 }";
+        writeln!(
+            policy,
+            "  oracle__{tool}_again: {{ purpose: a test, actions: [pay], irreversible: true, secrets: [], {again} }}"
+        )
+        .unwrap();
     }
     let members = format!("url: \"{}\"", server.url());
     let setup = Setup::new().environment("SSL_CERT_FILE", authority().to_str().unwrap());
@@ -507,7 +511,7 @@ async fn a_probe_ends_an_unknown_outcome() {
     ] {
         let probing = format!("tool: oracle__{probe}, arguments: {{ key: arguments#/key }}, found: /orders");
         let policy = format!(
-            "contracts:\n  oracle__pay: {{ purpose: a test, actions: [pay], secrets: [], idempotency: {{ probe: {{ \
+            "contracts:\n  oracle__pay: {{ purpose: a test, actions: [pay], irreversible: true, secrets: [], idempotency: {{ probe: {{ \
              {probing}, absent_after: {absent_after} }} }} }}\n  oracle__{probe}: {{ purpose: a look, actions: [read], \
              secrets: [] }}\n"
         );

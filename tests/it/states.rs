@@ -10,6 +10,7 @@ contracts:
   bank__pay:
     purpose: test
     actions: [pay]
+    irreversible: true
     rules: [ { code: too_much, when: "arguments.amount > 100" } ]
     idempotency: { require: true }
     budget: { max_calls_per_task: 2 }

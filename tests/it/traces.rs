@@ -18,10 +18,10 @@ type Export = (String, Vec<u8>);
 
 /// Where spans arrive.
 #[derive(Clone, Default)]
-struct Collector(Arc<Mutex<Vec<Export>>>);
+pub struct Collector(Arc<Mutex<Vec<Export>>>);
 
 impl Collector {
-    async fn start() -> (Self, String) {
+    pub async fn start() -> (Self, String) {
         let collector = Self::default();
         let kept = collector.clone();
         let app = axum::Router::new().fallback(move |uri: axum::http::Uri, body: Bytes| async move {
@@ -31,6 +31,11 @@ impl Collector {
         let address = listener.local_addr().unwrap();
         tokio::spawn(std::future::IntoFuture::into_future(axum::serve(listener, app)));
         (collector, format!("http://{address}"))
+    }
+
+    /// Everything that arrived.
+    pub fn arrived(&self) -> Vec<u8> {
+        self.0.lock().unwrap().iter().flat_map(|(_, body)| body.clone()).collect()
     }
 
     /// The first request that has all these bytes.

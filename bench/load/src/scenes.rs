@@ -105,10 +105,10 @@ pub(crate) fn policy() -> String {
             .to_owned();
     for tools in [100, 1000] {
         for number in 0..tools {
-            let action = if number == 3 { "write" } else { "read" };
+            let action = if number == 3 { "write]\n    irreversible: true" } else { "read]" };
             let _ = write!(
                 policy,
-                "  s{tools}__tool_{number:04}:\n    purpose: A test.\n    actions: [{action}]\n    secrets: []\n"
+                "  s{tools}__tool_{number:04}:\n    purpose: A test.\n    actions: [{action}\n    secrets: []\n"
             );
             if number < 4 {
                 policy += "    permission: { roles: [reader], tenant: /tenant_id }\n    \

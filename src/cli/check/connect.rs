@@ -1,12 +1,21 @@
-//! `toolgate check --connect`: what each tool server speaks, and what agents are therefore offered.
+//! `toolgate check --connect`: what each tool server speaks, what agents are therefore offered, and where contracts do not
+//! fit what the servers say of their tools.
 
+use super::show;
 use crate::app;
 use crate::cli::serve::runtime;
 use crate::config;
+use crate::mcp::tools::Definition;
+use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::model::ids::{ServerName, ToolName};
+use crate::policy::locate::Document;
+use crate::policy::{Policy, compile, fit};
+use crate::schema::Schema;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::server::State;
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -19,19 +28,26 @@ const FAREWELL: Duration = Duration::from_secs(30);
 /// What is printed for a configuration without errors, and whether every server answered. Neither the ledger nor the
 /// doors are opened, so a toolgate may run beside it.
 pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
-    let config = config::load(configuration).config.context("the configuration cannot be used")?;
+    let config::Loaded { config, reading } = config::load(configuration);
+    let config = config.context("the configuration cannot be used")?;
+    let policy = reading.policy.context("the policy cannot be used")?;
+    let named: Vec<_> = reading.files.into_iter().filter(|file| file != configuration).collect();
+    let documents = compile::documents(&named);
     runtime()?.block_on(async {
         let servers = app::servers(&config, Leftovers::default())?;
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
         servers.start(&running, &stop);
         let mut text = String::new();
-        let mut answered = true;
+        let (mut answered, mut found) = (true, Vec::new());
         for name in config.servers.keys() {
             let Some(server) = servers.get(name.as_str()) else { continue };
             let mut state = server.state();
             let _ = state.wait_for(|state| !matches!(state, State::Starting)).await;
             let (line, up) = match &*state.borrow() {
-                State::Up(up) => (format!("{}, {} tools", up.verdict.words(), up.catalog.tools.len()), true),
+                State::Up(up) => {
+                    found.extend(up.catalog.tools.iter().flat_map(|tool| unfit(&policy, &documents, name, tool)));
+                    (format!("{}, {} tools", up.verdict.words(), up.catalog.tools.len()), true)
+                }
                 State::Starting => ("did not answer in its start_timeout".to_owned(), false),
                 State::Down(why) => (format!("does not answer: {why}"), false),
             };
@@ -41,9 +57,27 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
         stop.cancel();
         running.close();
         let _ = tokio::time::timeout(FAREWELL, running.wait()).await;
-        writeln!(text, "{}", offered(&servers, answered))?;
-        Ok((text, answered))
+        compile::sort(&mut found);
+        let errors = found.iter().filter(|one| one.severity == Severity::Error).count();
+        let mut sources = HashMap::new();
+        let shown: String = found.iter().map(|one| show(one, &mut sources)).collect();
+        writeln!(text, "{}\n{shown}", offered(&servers, answered))?;
+        Ok((text.trim_end().to_owned() + "\n", answered && errors == 0))
     })
+}
+
+/// Where the contract of `tool` does not fit what its server says of it.
+fn unfit(policy: &Policy, documents: &[Document], server: &ServerName, tool: &Definition) -> Vec<Diagnostic> {
+    let tool_name = ToolName::of(server, &tool.name);
+    let name = policy.allowlist.contract_name_of(&tool_name);
+    let rules = policy.allowlist.contract_of(&tool_name);
+    let (Some(name), Some(rules)) = (name, rules) else { return Vec::new() };
+    // What cannot be judged is quarantined, and is told by `doctor`.
+    let Ok(schema) = Schema::compile(&tool.input_schema.value()) else { return Vec::new() };
+    let holds = |document: &&Document| document.tree()["contracts"].get(name.as_str()).is_some();
+    let Some(document) = documents.iter().find(holds) else { return Vec::new() };
+    let problems = fit::problems(name.as_str(), rules, &schema);
+    problems.into_iter().map(|problem| document.locate(problem)).collect()
 }
 
 fn offered(servers: &Servers, answered: bool) -> String {

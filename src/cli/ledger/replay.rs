@@ -114,12 +114,11 @@ impl Replay {
             return Ok(Judged::Undecided("give --arguments to judge arguments, permission and rules"));
         };
         let schema = explain::schema(self.input_schema.as_deref())?;
-        let rules = admitted.rules();
-        let arguments = arguments(given, entry, |whole| match &rules.idempotency {
+        let arguments = arguments(given, entry, |whole| match &admitted.clone().on(whole).rules().idempotency {
             Some(rule) => rule.split(&schema, whole).0.into_owned(),
             None => whole.clone(),
         })?;
-        Ok(self.ruled(rules, &caller, (&schema, &arguments), (entry, out)))
+        Ok(self.ruled(admitted.on(&arguments).rules(), &caller, (&schema, &arguments), (entry, out)))
     }
 
     fn ruled(

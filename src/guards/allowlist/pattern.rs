@@ -60,6 +60,40 @@ impl Pattern {
         pattern[at..].iter().all(|byte| *byte == b'*')
     }
 
+    /// Does `other` match every name that this one matches? Exact: text that stands in no pattern stands for any text.
+    pub fn is_within(&self, other: &Self) -> bool {
+        other.matches(&self.0.replace('*', "\0"))
+    }
+
+    /// Is there a name that both match? What stands before the first `*` and behind the last decides: whatever else the
+    /// two ask for can stand between, one after the other.
+    pub fn meets(&self, other: &Self) -> bool {
+        let ends = |pattern: &'_ Self| {
+            let (head, tail) = (pattern.0.split('*').next()?.to_owned(), pattern.0.rsplit('*').next()?.to_owned());
+            Some((head, tail)).filter(|_| pattern.is_wild())
+        };
+        let agree = |one: &str, two: &str, fits: fn(&str, &str) -> bool| fits(one, two) || fits(two, one);
+        match (ends(self), ends(other)) {
+            (Some((head, tail)), Some((other_head, other_tail))) => {
+                agree(&head, &other_head, |long, short| long.starts_with(short))
+                    && agree(&tail, &other_tail, |long, short| long.ends_with(short))
+            }
+            (None, _) => other.matches(&self.0),
+            (_, None) => self.matches(&other.0),
+        }
+    }
+
+    /// Does it stand for more than one name?
+    pub fn is_wild(&self) -> bool {
+        self.0.contains('*')
+    }
+
+    /// Rises with what it fixes: of two patterns of which one lies within the other, that one has the higher.
+    pub(super) fn weight(&self) -> (usize, std::cmp::Reverse<usize>) {
+        let stars = self.0.bytes().filter(|byte| *byte == b'*').count();
+        (self.0.len() - stars, std::cmp::Reverse(stars))
+    }
+
     /// Could it match a tool of `server`?
     pub fn reaches(&self, server: &ServerName) -> bool {
         let prefix = format!("{server}{SEPARATOR}");

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::collections::HashMap;
 
 fn caller(agent: &str, owner: bool) -> Caller {
     Caller { owner, ..Caller::named(agent) }

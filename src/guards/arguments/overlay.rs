@@ -134,11 +134,37 @@ fn distance(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or(0)
 }
 
-/// Warns where `overlay` names a property that `server` does not declare.
+/// Warns where `overlay` names a property that `server` does not declare, and where it says again what `server` says
+/// (002-11, 002-34).
 pub(super) fn compare(overlay: &Value, server: &Schema, problems: &mut Problems) {
     if let Value::Object(members) = overlay {
+        repeats(members, &server.source(), problems);
         compare_at(members, server, &mut Vec::new(), problems);
     }
+}
+
+/// What `said` has word for word is kept by the tool's own schema; here it only grows old.
+fn repeats(overlay: &Map<String, Value>, said: &Value, problems: &mut Problems) {
+    for (keyword, value) in overlay.iter().filter(|(keyword, _)| DATA.contains(&keyword.as_str())) {
+        let is_said = match (keyword.as_str(), value, said.get(keyword)) {
+            ("required", Value::Array(names), Some(Value::Array(known))) => {
+                names.iter().any(|name| known.contains(name))
+            }
+            (_, _, known) => known == Some(value),
+        };
+        if is_said {
+            let message = format!("`{keyword}` repeats what the tool's own schema says");
+            problems.under(keyword, |problems| problems.warning(message, "take it away: a call must satisfy both"));
+        }
+    }
+    let Some(properties) = overlay.get("properties").and_then(Value::as_object) else { return };
+    problems.under("properties", |problems| {
+        for (name, schema) in properties {
+            if let (Value::Object(members), known @ Value::Object(_)) = (schema, &said["properties"][name]) {
+                problems.under(name, |problems| repeats(members, known, problems));
+            }
+        }
+    });
 }
 
 fn compare_at(overlay: &Map<String, Value>, server: &Schema, path: &mut Vec<String>, problems: &mut Problems) {

@@ -174,7 +174,7 @@ fn skip(text: &[u8], mut at: usize) -> usize {
     }
 }
 
-fn skip_string(text: &[u8], at: usize) -> usize {
+pub(super) fn skip_string(text: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     loop {
         at += ordinary(&text[at..]);

@@ -39,11 +39,13 @@ impl Refusal {
             | Self::IdempotencyConflict
             | Self::DuplicateInFlight { .. }
             | Self::IdempotencyKeyExpired
+            | Self::DraftRequired { .. }
             | Self::BudgetCallsExceeded { .. }
             | Self::BudgetExceeded { .. }
             | Self::RateExceeded { .. }
             | Self::Fenced
             | Self::SessionBusy
+            | Self::SecretDenied
             | Self::ExecutedButNotRecorded => return self.of_the_task(),
             Self::ToolNotAllowlisted => {
                 ("this tool is not available to this caller".into(), "List the tools and use one of those.")
@@ -87,7 +89,7 @@ impl Refusal {
         (what, next.to_owned())
     }
 
-    /// The refusals of steps 7 to 12: those that look beyond one call.
+    /// The refusals of steps 7 to 13: those that look beyond one call.
     #[expect(clippy::wildcard_enum_match_arm, reason = "explanation names them all, and is exhaustive")]
     fn of_the_task(&self) -> (String, String) {
         let (what, next): (String, &str) = match self {
@@ -118,6 +120,10 @@ impl Refusal {
                 "this idempotency key was used long ago, and its result is no longer kept".into(),
                 "Find out what that call has done; only for a second execution give a new key.",
             ),
+            Self::DraftRequired { tool, .. } => (
+                format!("expected a draft that `{tool}` has made in this task"),
+                "Make the draft first, then call again and name it.",
+            ),
             Self::BudgetCallsExceeded { most } => (
                 format!("this task may call the tool {most} times, and has"),
                 "Go on without it, or stop and report what was done and what is missing.",
@@ -137,6 +143,10 @@ impl Refusal {
             Self::Fenced => {
                 ("another holder of this session has gone on since".into(), "Stop: another one works on this session.")
             }
+            Self::SecretDenied => (
+                "a secret reference stands where none may, or its secret cannot be had".into(),
+                "Write the reference as the whole value of an argument that takes one, or ask an operator, naming the action id.",
+            ),
             Self::SessionBusy => {
                 ("other calls of this session have to end first".into(), "Send the same call again in a second.")
             }

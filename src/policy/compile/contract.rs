@@ -1,28 +1,33 @@
 //! One contract as written → as run.
 
 use super::server_of;
-use crate::guards::{Section, ToolRules, arguments, budget, idempotency, permission, rules};
+use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, output, permission};
+use crate::guards::{results, rules, secrets};
 use crate::model::diagnostic::Problems;
-use crate::model::ids::{SEPARATOR, ServerName};
-use crate::policy::file::{Contract, Rollback, SideEffect};
+use crate::model::ids::{SEPARATOR, ServerName, ToolName};
+use crate::model::pointer::{is_pointer, steps};
+use crate::policy::file::Contract;
 use crate::policy::shape::suggest;
 use serde_json::Value;
 use std::time::Duration;
 
+mod audit;
+mod effect;
+mod lint;
+mod variants;
+
 /// What a call can do; anything else is taken for a side effect.
 const ACTIONS: &[&str] = &["read", "write", "delete", "pay", "grant", "notify"];
 
-/// Is `name` the name of one tool of a declared server?
+/// Is `name` the name of one tool of a declared server, or a pattern over the tools of one?
 pub(super) fn judge_name(name: &str, servers: &[ServerName], problems: &mut Problems) -> bool {
-    if name.contains('*') {
-        let hint = "write one contract a tool, or use a later version";
-        problems.error("a contract for several tools is not enforced by this version", hint);
-        return false;
-    }
     if server_of(name, servers).is_some() {
         return true;
     }
     match name.split_once(SEPARATOR) {
+        Some((server, _)) if server.contains('*') => {
+            problems.error("a contract is for the tools of one server", "write out the server: `server__get_*`");
+        }
         Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
             let known: Vec<String> = servers.iter().map(ToString::to_string).collect();
             problems.error(format!("the server `{server}` is not declared"), suggest(server, &known));
@@ -32,13 +37,34 @@ pub(super) fn judge_name(name: &str, servers: &[ServerName], problems: &mut Prob
     false
 }
 
-/// Compiles every section. A section that is added to the format and not here does not build.
+/// Compiles every section, for the contract and for each of its variants.
 pub(super) fn compile(
+    contract: &Contract,
+    servers: &[ServerName],
+    timeout: Duration,
+    problems: &mut Problems,
+) -> ToolRules {
+    lint::judge(contract, problems);
+    let whole = section_by_section(contract.clone(), servers, timeout, problems);
+    if contract.variants.is_some() {
+        variants::compile(contract, whole, (servers, timeout), problems)
+    } else {
+        effect::judge_told(contract, problems);
+        whole
+    }
+}
+
+/// A section that is added to the format and not here does not build.
+fn section_by_section(
     contract: Contract,
     servers: &[ServerName],
     timeout: Duration,
     problems: &mut Problems,
 ) -> ToolRules {
+    judge_words(&contract, problems);
+    effect::judge(&contract, servers, problems);
+    let changes = effect::changes(&contract.actions);
+    let (budget, idempotency) = compile_times(&contract, timeout, problems);
     let Contract {
         purpose,
         not_for: _, // for readers
@@ -46,66 +72,99 @@ pub(super) fn compile(
         permission,
         arguments,
         rules,
-        idempotency,
-        budget,
+        idempotency: _, // compiled with its times
+        confirms,
+        budget: _, // so is this
+        output,
         side_effect,
-        irreversible,
+        irreversible: _, // judged with `side_effect`
+        variants,
         secrets,
+        results,
         audit,
+        audit_fields: _, // all are kept
         owner_only,
     } = contract;
-    if purpose.trim().is_empty() {
+    let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
+    let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
+    let secrets = problems.under(secrets::Settings::NAME, |problems| secrets.compile(problems));
+    let results = problems.under(results::Settings::NAME, |problems| results.map(|written| written.compile(problems)));
+    let rules = problems.under(rules::Settings::NAME, |problems| rules.compile(problems));
+    let output = problems.under(output::Settings::NAME, |problems| output.compile(problems));
+    let confirms = confirms.map(|one| problems.under(confirms::Settings::NAME, |problems| one.compile(problems)));
+    let needs = needs(&permission, confirms.as_ref(), variants.as_ref().map(|variants| variants.by.as_str()));
+    let keyed = idempotency.as_ref().map(idempotency::Rule::reads).unwrap_or_default();
+    let judged: Vec<_> = needs.iter().map(|needed| needed.path.clone()).chain(keyed).collect();
+    let judged = [judged, rules.reads().to_vec()].concat();
+    let rollback = side_effect.as_ref().and_then(|effect| effect.rollback.as_ref());
+    ToolRules {
+        purpose,
+        actions,
+        side_effect: changes,
+        rollback: rollback.map(|rollback| ToolName::new(&rollback.tool)),
+        writes: side_effect.map(|effect| effect.writes),
+        variant: None,
+        needs,
+        variants: None,
+        owner_only,
+        arguments: arguments.beside(&judged, &audit.iter().cloned().chain(secrets.names()).collect::<Vec<_>>()),
+        permission,
+        rules,
+        // What changes something is told apart whether its contract says how or not (004-53).
+        idempotency: idempotency.or_else(|| changes.then(idempotency::Rule::default)),
+        confirms,
+        output,
+        budget,
+        secrets,
+        results: results.unwrap_or_default(),
+        audit,
+    }
+}
+
+/// What needs no compiling.
+fn judge_words(contract: &Contract, problems: &mut Problems) {
+    if contract.purpose.trim().is_empty() {
         problems.under("purpose", |problems| problems.error("is blank", "say what the tool is for"));
     }
-    problems.under("actions", |problems| judge_actions(&actions, problems));
-    let changes = actions.iter().any(|action| action != "read");
-    let contradicted = side_effect.is_some() || irreversible;
-    if contradicted && !changes {
-        let hint = "name the action that changes something, or take `side_effect` and `irreversible` away";
-        problems.under("actions", |problems| problems.error("only `read`, yet the contract tells of an effect", hint));
-    }
-    if let Some(side_effect) = &side_effect {
-        problems.under("side_effect", |problems| judge_rollback(side_effect, servers, problems));
-    }
-    judge_secrets(&secrets, problems);
-    problems.under("audit", |problems| judge_audit(&audit, problems));
-    if let Some(idempotency) = &idempotency {
-        problems.under(idempotency::Settings::NAME, |problems| judge_pointers(idempotency, &arguments, problems));
-    }
-    let budget = problems.under(budget::Settings::NAME, |problems| compile_budget(budget, timeout, problems));
+    problems.under("actions", |problems| judge_actions(&contract.actions, problems));
+    audit::judge(&contract.audit, contract.audit_fields.as_deref(), problems);
+}
+
+/// How long a call may take, and how long its key is known: one limits the other.
+fn compile_times(
+    contract: &Contract,
+    timeout: Duration,
+    problems: &mut Problems,
+) -> (budget::Rule, Option<idempotency::Rule>) {
+    let written = contract.budget.clone();
+    let budget = problems.under(budget::Settings::NAME, |problems| compile_budget(written, timeout, problems));
     let timeout = budget.timeout().unwrap_or(timeout).min(timeout);
-    let idempotency = idempotency.map(|written| {
+    let keys = keys(contract).map(|written| {
         problems.under(idempotency::Settings::NAME, |problems| {
+            judge_pointers(&written, &contract.arguments, problems);
             let rule = written.compile(problems);
             judge_times(&rule, timeout, problems);
             rule
         })
     });
-    let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
-    let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
-    let rules = problems.under(rules::Settings::NAME, |problems| rules.compile(problems));
-    let keys = idempotency.as_ref().map(idempotency::Rule::reads).unwrap_or_default();
-    let judged = [permission.reads(), rules.reads().to_vec(), keys].concat();
-    ToolRules {
-        purpose,
-        actions,
-        side_effect: changes,
-        owner_only,
-        arguments: arguments.beside(&judged, &audit),
-        permission,
-        rules,
-        // What changes something is told apart whether its contract says how or not (004-53).
-        idempotency: idempotency.or_else(|| changes.then(idempotency::Rule::default)),
-        budget,
-        audit,
-    }
+    (budget, keys)
 }
 
-fn judge_secrets(secrets: &[String], problems: &mut Problems) {
-    if !secrets.is_empty() {
-        let hint = "write `secrets: []`, or use a later version";
-        problems.under("secrets", |problems| problems.error("secrets are not enforced by this version", hint));
-    }
+/// The arguments that decide what a call may do.
+fn needs(permission: &permission::Rule, confirms: Option<&confirms::Rule>, by: Option<&str>) -> Vec<Needed> {
+    let one = |section: &str, keys: &[&str], pointer: &str| {
+        let key = std::iter::once(section).chain(keys.iter().copied()).map(str::to_owned).collect();
+        Needed { key, path: steps(pointer) }
+    };
+    let judged = permission.pointers().map(|(keys, pointer)| one(permission::Settings::NAME, keys, pointer));
+    let draft = confirms.map(|confirms| one(confirms::Settings::NAME, &["draft"], confirms.draft()));
+    judged.chain(draft).chain(by.map(|by| one("variants", &["by"], by))).collect()
+}
+
+/// Which calls are the same: as written, and a draft is confirmed once where nothing is.
+fn keys(contract: &Contract) -> Option<idempotency::Settings> {
+    let confirms = contract.confirms.as_ref().filter(|confirms| is_pointer(&confirms.draft));
+    contract.idempotency.clone().or_else(|| confirms.map(|confirms| idempotency::Settings::by(&confirms.draft)))
 }
 
 fn compile_budget(written: budget::Settings, timeout: Duration, problems: &mut Problems) -> budget::Rule {
@@ -156,32 +215,6 @@ fn judge_actions(actions: &[String], problems: &mut Problems) {
             } else {
                 let message = format!("`{action}` is no known action and counts as a side effect");
                 problems.warning(message, suggest(action, &known));
-            }
-        });
-    }
-}
-
-fn judge_rollback(side_effect: &SideEffect, servers: &[ServerName], problems: &mut Problems) {
-    let SideEffect { writes: _, rollback } = side_effect;
-    let Some(Rollback { tool, arguments: _ }) = rollback else { return };
-    if server_of(tool, servers).is_none() {
-        problems.under("rollback", |problems| {
-            problems.under("tool", |problems| {
-                problems.error(format!("`{tool}` is no tool of a declared server"), "name it `server__tool`");
-            });
-        });
-    }
-}
-
-fn judge_audit(audit: &[String], problems: &mut Problems) {
-    for (index, name) in audit.iter().enumerate() {
-        problems.under(index.to_string(), |problems| {
-            if name.trim().is_empty() {
-                problems.error("is blank", "name an argument");
-            } else if name.contains('/') {
-                problems.error("is no name of an argument", "name a top-level argument, without `/`");
-            } else if audit[..index].contains(name) {
-                problems.warning("is named twice", "take one away");
             }
         });
     }

@@ -5,6 +5,9 @@ use crate::model::caller::Caller;
 use crate::model::refusal::Refusal;
 use std::fs;
 
+mod contracts;
+mod library;
+
 fn basis(policies: &Path, mode: Mode) -> Basis {
     Basis {
         mode,
@@ -16,6 +19,8 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         identity: identity::Rule::anonymous(),
         methods: Methods::default(),
         session_header: None,
+        pins: None,
+        secrets: crate::guards::secrets::Bindings::default(),
         policies: vec![policies.to_path_buf()],
         written: Value::Null,
     }
@@ -52,6 +57,8 @@ contracts:
     side_effect: { writes: "invoices(draft)", rollback: { tool: billing__delete_draft_invoice, arguments: { id: result#/id } } }
     secrets: []
     audit: [customer_id]
+  billing__delete_draft_invoice:
+    { purpose: Delete a draft., actions: [delete], owner_only: true, irreversible: true, secrets: [] }
   billing__get_invoice: { purpose: Show one., actions: [read], secrets: [] }
 layers:
   global: { deny: ["*__drop_*"] }
@@ -68,7 +75,7 @@ contracts:
     idempotency: { derive: [/tenant_id], ttl: 1h }
     budget:
     approval: { ask: on-miss }
-    variants: []
+    variants: { by: action, absent: lst, cases: { list: { actions: [red] } } }
     secrets: [api_key]
     audit: ["", /a/b, id, id]
     side_effect: { writes: x, rollback: { tool: biling__undo } }
@@ -147,7 +154,7 @@ fn the_version_tells_what_is_said_not_how_it_is_written() {
 
 #[test]
 fn an_unknown_action_is_a_side_effect() {
-    let text = "contracts: { fs__a: { purpose: p, actions: [read, frobnicate], secrets: [] } }\n";
+    let text = "contracts: { fs__a: { purpose: p, actions: [read, frobnicate], irreversible: true, secrets: [] } }\n";
     let (compiled, shown) = compile_files(&[("a.yaml", text)], Mode::Enforce);
     let policy = compiled.policy.unwrap();
     assert!(policy.allowlist.admit(&bot(), &ToolName::new("fs__a")).unwrap().rules().side_effect);
@@ -156,7 +163,9 @@ fn an_unknown_action_is_a_side_effect() {
 
 /// One contract of `fs__a` with `section`, and `rest` beside the contracts.
 fn problems_of(section: &str, rest: &str) -> String {
-    let text = format!("contracts: {{ fs__a: {{ purpose: p, actions: [write], secrets: [], {section} }} }}\n{rest}\n");
+    let text = format!(
+        "contracts: {{ fs__a: {{ purpose: p, actions: [write], irreversible: true, secrets: [], {section} }} }}\n{rest}\n"
+    );
     compile_files(&[("a.yaml", &text)], Mode::Enforce).1
 }
 
@@ -164,7 +173,9 @@ fn problems_of(section: &str, rest: &str) -> String {
 #[test]
 fn side_effects_have_keys_without_being_told() {
     for action in ["write", "delete", "pay", "grant", "notify", "frobnicate"] {
-        let text = format!("contracts: {{ fs__a: {{ purpose: p, actions: [read, {action}], secrets: [] }} }}\n");
+        let text = format!(
+            "contracts: {{ fs__a: {{ purpose: p, actions: [read, {action}], irreversible: true, secrets: [] }} }}\n"
+        );
         let policy = compile_files(&[("a.yaml", &text)], Mode::Enforce).0.policy.unwrap();
         let admitted = policy.allowlist.admit(&bot(), &ToolName::new("fs__a")).unwrap();
         assert_eq!(admitted.rules().idempotency.as_ref().unwrap().ttl(), Duration::from_hours(1), "{action}");
@@ -219,9 +230,27 @@ fn sections_that_contradict_each_other_do_not_load() {
 /// 004-55: the server's own time counts where the contract has none.
 #[test]
 fn a_key_outlives_the_attempts_of_its_call() {
-    let text = "contracts: { billing__a: { purpose: p, actions: [write], secrets: [], idempotency: { ttl: 5m } } }\n";
+    let text = "contracts: { billing__a: { purpose: p, actions: [write], irreversible: true, secrets: [], idempotency: { ttl: 5m } } }\n";
     let shown = compile_files(&[("a.yaml", text)], Mode::Enforce).1;
     assert!(shown.contains("error: is shorter than what a call can take: 1 times 600 s"), "{shown}");
     let shorter = text.replace("} } }", "}, budget: { timeout_ms: 3000 } } }");
     assert_eq!(compile_files(&[("a.yaml", &shorter)], Mode::Enforce).1, "");
+}
+
+/// 003-44: a tool has one name; contracts whose names differ in case, or look alike, are an error.
+#[test]
+fn two_contracts_that_can_be_taken_for_each_other_are_an_error() {
+    let contract = "{ purpose: p, actions: [read], secrets: [] }";
+    let one = format!("contracts:\n  fs__Delete: {contract}\n  fs__list: {contract}\n");
+    for (other, errors, words) in [
+        ("fs__delete", 1, "differ in case only"),
+        ("fs__1ist", 2, "`fs__1ist` has a contract, and so has `fs__list`, which can be taken for it"),
+        ("fs__l.ist", 0, ""),
+        ("billing__1ist", 0, ""),
+    ] {
+        let other = format!("contracts:\n  {other}: {contract}\n");
+        let (compiled, shown) = compile_files(&[("a.yaml", &one), ("b.yaml", &other)], Mode::Enforce);
+        assert_eq!((compiled.diagnostics.len(), compiled.policy.is_none()), (errors, errors > 0), "{shown}");
+        assert!(shown.contains(words), "{shown}");
+    }
 }

@@ -53,7 +53,7 @@ pub struct Rate {
 /// What a call asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Price {
-    /// `server__tool`.
+    /// What the call counts as: `server__tool`, with `#` and its variant where that is counted by itself.
     pub tool: ToolName,
     /// Millionths of a unit of cost, as far as known before the call.
     pub cost: u64,

@@ -39,6 +39,9 @@ pub struct Claim {
     pub reserved: u64,
     /// `server__tool`.
     pub tool: ToolName,
+    /// What it counts as in its task, where that is not its tool.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub counted: Option<ToolName>,
     /// Who called, for operators.
     pub agent: String,
 }
@@ -231,9 +234,10 @@ pub enum Age {
 impl Claim {
     /// The claim that an intent makes of what was `before`. A later round goes on with what the first one reserved.
     pub(super) fn begun(intended: &Intended, before: Option<&Self>) -> Self {
-        let paid = before.filter(|_| intended.round > 0).map(|paid| (paid.task, paid.tool.clone(), paid.reserved));
-        let (task, tool, reserved) =
-            paid.unwrap_or_else(|| (intended.task, ToolName::new(&intended.entry.tool), intended.cost));
+        let paid = before.filter(|_| intended.round > 0);
+        let paid = paid.map(|paid| (paid.task, paid.tool.clone(), paid.counted.clone(), paid.reserved));
+        let first = || (intended.task, ToolName::new(&intended.entry.tool), intended.counted.clone(), intended.cost);
+        let (task, tool, counted, reserved) = paid.unwrap_or_else(first);
         Self {
             action: intended.action,
             fingerprint: intended.fingerprint,
@@ -249,6 +253,7 @@ impl Claim {
             fence: intended.fence,
             reserved,
             tool,
+            counted,
             agent: intended.entry.user_id.clone(),
         }
     }

@@ -91,6 +91,9 @@ pub struct Intended {
     pub cost: u64,
     /// Milliseconds it takes up of its tool's rate; 0 without one.
     pub rate: u64,
+    /// What it counts as, where that is not its tool.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub counted: Option<ToolName>,
     /// What the ledger knows so far.
     pub entry: Entry,
 }
@@ -188,6 +191,13 @@ pub struct Spent {
     pub seen: Option<Seen>,
     /// When.
     pub at: Millis,
+}
+
+impl Intended {
+    /// What the call counts as in its task.
+    pub fn counted(&self) -> &str {
+        self.counted.as_ref().map_or(&self.entry.tool, ToolName::as_str)
+    }
 }
 
 impl Event {

@@ -75,6 +75,7 @@ fn names_are_the_promised_ones() {
             "toolgate_refused_messages_total",
             "toolgate_reloads_total",
             "toolgate_replays_total",
+            "toolgate_secrets_removed_total",
             "toolgate_sessions",
             "toolgate_side_effects_total",
             "toolgate_stage_seconds",

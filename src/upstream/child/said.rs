@@ -1,11 +1,12 @@
 //! What a tool server says on standard error: always read, logged within a rate, and the end of it kept.
 //!
-//! It is free text (PROTOCOL §2), so lines are cut, control characters are written out, and what the process was given
-//! as its environment is not repeated.
+//! It is free text (PROTOCOL §2), so lines are cut, control characters are written out, and neither what the process was
+//! given as its environment nor a secret of a call is repeated.
 
 use super::Command;
 use crate::model::clock::Clock;
 use crate::model::ids::ServerName;
+use crate::model::scrub::Cleaner;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -64,22 +65,28 @@ impl Said {
         // A secret that starts before the cut is still seen whole.
         let bound = LONGEST + self.secrets.first().map_or(0, |(piece, _)| piece.len());
         let (mut chunk, mut line, mut pace) = (vec![0; 8 * 1024], Vec::new(), Pace::default());
+        let mut cleaner = Cleaner::default();
         loop {
             let read = match stderr.read(&mut chunk).await {
                 Ok(0) | Err(_) => break,
                 Ok(read) => read,
             };
-            for piece in chunk[..read].split_inclusive(|byte| *byte == b'\n') {
-                let (text, whole) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
-                line.extend_from_slice(&text[..text.len().min(bound - line.len())]);
-                if whole {
-                    self.take(&line, &mut pace);
-                    line.clear();
-                }
-            }
+            self.cut(&cleaner.push(&chunk[..read]), bound, &mut line, &mut pace);
         }
+        self.cut(&cleaner.finish(), bound, &mut line, &mut pace);
         self.take(&line, &mut pace);
         pace.tell(&self.server);
+    }
+
+    fn cut(&self, text: &[u8], bound: usize, line: &mut Vec<u8>, pace: &mut Pace) {
+        for piece in text.split_inclusive(|byte| *byte == b'\n') {
+            let (text, whole) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
+            line.extend_from_slice(&text[..text.len().min(bound - line.len())]);
+            if whole {
+                self.take(line, pace);
+                line.clear();
+            }
+        }
     }
 
     fn take(&self, line: &[u8], pace: &mut Pace) {

@@ -3,8 +3,8 @@
 use super::{AFTERMATH, Line, Shared};
 use crate::failpoint;
 use crate::mcp::answer::INTERNAL;
-use crate::mcp::json::{FROM_SERVER, Text};
 use crate::mcp::message::{Kind, Message};
+use crate::mcp::scrub;
 use crate::upstream::Inbound;
 use crate::upstream::lines::{Broken, Lines};
 use bytes::Bytes;
@@ -127,5 +127,5 @@ impl Shared {
 }
 
 fn understand(line: Bytes) -> Option<Message> {
-    Message::parse(&Text::read(line, &FROM_SERVER).ok()?).ok()
+    Message::parse(&scrub::read(line).ok()?).ok()
 }

@@ -118,7 +118,7 @@ impl Stand {
     /// When the file cannot be written.
     pub fn policy(&self, name: &str) -> anyhow::Result<()> {
         let text = format!(
-            "contracts:\n  oracle__effect: {{ purpose: a test, actions: [pay], secrets: []{} }}\n  \
+            "contracts:\n  oracle__effect: {{ purpose: a test, actions: [pay], irreversible: true, secrets: []{} }}\n  \
              oracle__look: {{ purpose: a test, actions: [read], secrets: [], audit: [{name}] }}\n",
             self.settings.contract
         );

@@ -15,7 +15,7 @@ async fn two_callers() -> (super::ToolServer, super::Gate) {
     let callers = format!("  - {{ agent: bot, token: {BOT} }}\n  - {{ agent: other, token: {OTHER} }}");
     let policy = "contracts:
   oracle__read: { purpose: p, actions: [read], secrets: [] }
-  oracle__write: { purpose: p, actions: [write], secrets: [] }
+  oracle__write: { purpose: p, actions: [write], irreversible: true, secrets: [] }
 layers:
   agent: { other: { allow: [oracle__read] } }
 ";

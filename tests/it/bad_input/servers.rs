@@ -40,11 +40,14 @@ fn misbehaviour(elsewhere: &ToolServer) -> Vec<(&'static str, Behaviour, Expecte
 /// One server of `eras` with every misbehaviour as a side effect (`w_…`) and as a read (`r_…`).
 async fn scenery(eras: Eras, elsewhere: &ToolServer) -> (ToolServer, Gate) {
     let mut script = Script::new().eras(eras).tool("good", Behaviour::Answers);
-    let mut policy = "contracts:\n  odd__good: { purpose: p, actions: [write], secrets: [] }\n".to_owned();
+    let mut policy =
+        "contracts:\n  odd__good: { purpose: p, actions: [write], irreversible: true, secrets: [] }\n".to_owned();
     for (name, behaviour, _) in misbehaviour(elsewhere) {
         for (prefix, action) in [("w", "write"), ("r", "read")] {
             script = script.tool(&format!("{prefix}_{name}"), behaviour.clone());
-            writeln!(policy, "  odd__{prefix}_{name}: {{ purpose: p, actions: [{action}], secrets: [] }}").unwrap();
+            let effect = if action == "read" { "" } else { ", irreversible: true" };
+            writeln!(policy, "  odd__{prefix}_{name}: {{ purpose: p, actions: [{action}], secrets: []{effect} }}")
+                .unwrap();
         }
     }
     let oracle = script.start().await;

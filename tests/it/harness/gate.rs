@@ -97,7 +97,8 @@ impl Setup {
     pub fn contracts(self, tools: &[(&str, &str)]) -> Self {
         let mut yaml = "contracts:\n".to_owned();
         for (tool, action) in tools {
-            writeln!(yaml, "  {tool}: {{ purpose: a test, actions: [{action}], secrets: [] }}").unwrap();
+            let effect = if *action == "read" { "" } else { ", irreversible: true" };
+            writeln!(yaml, "  {tool}: {{ purpose: a test, actions: [{action}], secrets: []{effect} }}").unwrap();
         }
         self.policy(&yaml)
     }
@@ -124,6 +125,13 @@ impl Setup {
     pub fn more(mut self, yaml: &str) -> Self {
         self.more.push_str(yaml);
         self.more.push('\n');
+        self
+    }
+
+    /// Other words in what [`Setup::more`] added.
+    pub fn instead(mut self, before: &str, after: &str) -> Self {
+        assert!(self.more.contains(before));
+        self.more = self.more.replace(before, after);
         self
     }
 

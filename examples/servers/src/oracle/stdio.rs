@@ -20,6 +20,7 @@ const TOOLS: &[&str] = &[
     "half_a_line",
     "asks",
     "long_line",
+    "echoes",
 ];
 
 /// Serves until its input ends; with `stubborn` it lives on then, whatever signal comes that can be ignored.
@@ -73,6 +74,19 @@ fn execute(log: &Log, message: &Value, line: &str) -> Result<(), Failure> {
         "asks" => {
             say(&json!({ "jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {} }))?;
             say(&done(message))
+        }
+        "echoes" => {
+            let said = params["arguments"].to_string();
+            let (first, rest) = said.split_at(said.floor_char_boundary(said.len() / 2));
+            let mut stderr = std::io::stderr().lock();
+            for part in [first, rest, "\n"] {
+                stderr.write_all(part.as_bytes())?;
+                stderr.flush()?;
+            }
+            line_of(&said)?;
+            let mut answer = done(message);
+            answer["result"]["content"][0]["text"] = json!(said);
+            say(&answer)
         }
         "long_line" => line_of(&"x".repeat(5 << 20)),
         _ => say(&done(message)),

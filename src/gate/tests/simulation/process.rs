@@ -8,6 +8,7 @@ use crate::gate::list::Listings;
 use crate::gate::record::hash;
 use crate::gate::shown::Variants;
 use crate::gate::toolbox::{Tool, Toolbox};
+use crate::gate::vault::Vault;
 use crate::gate::{Gate, IN_FLIGHT};
 use crate::mcp::json::Text;
 use crate::mcp::tools::Definition;
@@ -53,13 +54,13 @@ policies: [policy.yaml]
 const POLICY: &str = "\
 contracts:
   bank__pay:
-    { purpose: pay, actions: [pay], secrets: [], budget: { timeout_ms: 3000 },
+    { purpose: pay, actions: [pay], irreversible: true, secrets: [], budget: { timeout_ms: 3000 },
       idempotency: { require: true, expose: false, ttl: 720h, not_executed: [-32050], attempts: 2 } }
   bank__transfer:
-    { purpose: transfer, actions: [pay], secrets: [], budget: { timeout_ms: 3000 },
+    { purpose: transfer, actions: [pay], irreversible: true, secrets: [], budget: { timeout_ms: 3000 },
       idempotency: { derive: [/deed], ttl: 720h, upstream: { meta: bank/key }, not_executed: [-32050], attempts: 3 } }
   bank__order:
-    { purpose: order, actions: [write], secrets: [],
+    { purpose: order, actions: [write], irreversible: true, secrets: [],
       idempotency: { derive: [/deed], ttl: 720h,
         probe: { tool: bank__look, arguments: { deed: arguments#/deed }, found: /receipt, absent_after: 15m } } }
   bank__look: { purpose: look, actions: [read], secrets: [] }
@@ -130,8 +131,15 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let hash = hash(definition.text.as_bytes());
     let name = ToolName::of(&bank(), name);
-    let (server, variants) = (servers.all()[0].clone(), Variants::default());
-    Arc::new(Tool { name, definition: Arc::new(definition), schema, hash, server, variants })
+    Arc::new(Tool {
+        name,
+        definition: Arc::new(definition),
+        schema,
+        output: std::sync::OnceLock::new(),
+        hash,
+        server: servers.all()[0].clone(),
+        variants: Variants::default(),
+    })
 }
 
 /// The name of the tool server.
@@ -161,6 +169,7 @@ impl World {
             metrics: metrics.clone(),
             clock,
             listings: Listings::default(),
+            vault: Vault::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         };
         self.group.set(self.group.get() + 1);

@@ -64,6 +64,7 @@ fn event() -> impl Strategy<Value = Event> {
             fence: n[3],
             cost: n[4],
             rate: n[5],
+            counted: (n[5] % 2 == 0).then(|| ToolName::new("t#case")),
             entry: Entry { user_id: agent, ..entry(&tool) },
         }))
     });

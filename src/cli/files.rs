@@ -1,0 +1,46 @@
+//! Files that are replaced whole or not at all: whoever reads one meanwhile, reads the old or the new.
+
+use crate::model::ids::unguessable;
+use anyhow::Context as _;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Writes `text` to `path`, durably. A file that is there keeps its rights, though others lose that to write; a new one
+/// gets `mode`. A link stays one, and what it leads to is replaced.
+pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()> {
+    let path = &target(path)?;
+    let mode = match fs::metadata(path) {
+        Ok(known) => known.permissions().mode() & 0o755,
+        Err(error) if error.kind() == ErrorKind::NotFound => mode,
+        Err(error) => return Err(error).with_context(|| format!("{} cannot be looked at", path.display())),
+    };
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = directory.join(format!(".toolgate-{}", unguessable()));
+    let written = write(&beside, text, mode).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        drop(fs::remove_file(&beside));
+    }
+    written.with_context(|| format!("{} cannot be written", path.display()))?;
+    // The name is durable once the directory is; where a directory cannot be synced, the file is whole all the same.
+    drop(File::open(directory).and_then(|directory| directory.sync_all()));
+    Ok(())
+}
+
+fn write(path: &Path, text: &[u8], mode: u32) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    // What the umask took away of a known file's rights is given back.
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all(text)?;
+    file.sync_all()
+}
+
+fn target(path: &Path) -> anyhow::Result<PathBuf> {
+    match fs::symlink_metadata(path) {
+        Ok(known) if known.is_symlink() => {
+            fs::canonicalize(path).with_context(|| format!("{} leads nowhere", path.display()))
+        }
+        _ => Ok(path.to_path_buf()),
+    }
+}

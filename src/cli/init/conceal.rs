@@ -1,0 +1,347 @@
+//! Values of an agent's configuration as they stand in toolgate's: what could be a secret becomes a variable, and is
+//! written nowhere. In doubt it could be.
+
+use std::collections::BTreeMap;
+
+/// Parts of a name that say that its value is secret.
+const TELLING: &[&str] = &[
+    "token",
+    "secret",
+    "key",
+    "passw",
+    "pwd",
+    "credential",
+    "auth",
+    "private",
+    "cookie",
+    "session",
+    "dsn",
+    "connection",
+    "bearer",
+    "cert",
+    "signature",
+];
+/// What well-known secrets begin with.
+const PREFIXES: &[&str] = &[
+    "sk-",
+    "sk_",
+    "pk_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xox",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "eyJ",
+    "-----BEGIN",
+    "npm_",
+    "hf_",
+    "lin_",
+    "secret_",
+    "ntn_",
+];
+/// Characters from which on a text can be a key.
+const LONG: usize = 20;
+/// Changes between letters and digits that words do not have.
+const MIXED: usize = 4;
+
+/// The variables that toolgate needs, and where each is used.
+#[derive(Debug, Default)]
+pub(super) struct Variables {
+    known: BTreeMap<String, Variable>,
+}
+
+/// One variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Variable {
+    /// What the agent's configuration says; none: it names a variable itself.
+    pub(super) value: Option<String>,
+    /// Where it is used first, such as `servers.github.env.GITHUB_TOKEN`.
+    pub(super) place: String,
+}
+
+impl Variables {
+    /// All of them, by name.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Variable)> {
+        self.known.iter().map(|(name, variable)| (name.as_str(), variable))
+    }
+
+    /// The value that is known of a variable.
+    pub(super) fn value(&self, name: &str) -> Option<String> {
+        self.known.get(name)?.value.clone()
+    }
+
+    /// Those with a known value that `texts` name.
+    pub(super) fn in_texts(&self, texts: &[&String]) -> BTreeMap<String, String> {
+        let named = |name: &str| texts.iter().any(|text| text.contains(&format!("${{{name}}}")));
+        let known = self.known.iter().filter(|(name, _)| named(name));
+        known.filter_map(|(name, variable)| Some((name.clone(), variable.value.clone()?))).collect()
+    }
+
+    /// A variable for `value`, called `wanted` unless that is another's already.
+    fn put(&mut self, wanted: &str, value: Option<&str>, place: &Place<'_>) -> String {
+        let server = upper(place.server);
+        let prefixed = if wanted.starts_with(&server) { wanted.to_owned() } else { format!("{server}_{wanted}") };
+        let numbered = (2..).map(|number| format!("{prefixed}_{number}"));
+        for name in [wanted.to_owned(), prefixed.clone()].into_iter().chain(numbered) {
+            let new = || Variable { value: value.map(ToOwned::to_owned), place: place.to_string() };
+            let known = self.known.entry(name.clone()).or_insert_with(new);
+            if known.value.as_deref() == value {
+                return format!("${{{name}}}");
+            }
+        }
+        String::new()
+    }
+}
+
+/// A place in the configuration to be.
+pub(super) struct Place<'a> {
+    pub(super) server: &'a str,
+    /// `env`, `args`, `headers` or `url`.
+    pub(super) section: &'static str,
+    pub(super) key: &'a str,
+}
+
+impl std::fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "servers.{}.{}", self.server, self.section)?;
+        if self.key.is_empty() { Ok(()) } else { write!(f, ".{}", self.key) }
+    }
+}
+
+/// The value of a variable of a child's environment.
+pub(super) fn env(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+    if value.contains("${") {
+        return referring(value, place, variables);
+    }
+    if value.is_empty() || (!is_telling(place.key) && is_harmless(value)) {
+        return literal(value);
+    }
+    variables.put(place.key, Some(value), place)
+}
+
+/// The arguments of a command.
+pub(super) fn args(values: &[String], server: &str, variables: &mut Variables) -> Vec<String> {
+    let mut before = "";
+    let mut done = Vec::new();
+    for value in values {
+        let (flag, rest) = match value.split_once('=') {
+            Some((flag, rest)) if flag.starts_with('-') => (flag, rest),
+            _ => (before, value.as_str()),
+        };
+        let key = upper(flag.trim_start_matches('-'));
+        let place = Place { server, section: "args", key: flag };
+        let secret = (is_telling(flag) && flag.starts_with('-') && !rest.starts_with('-')) || is_secret(rest);
+        let shown = if rest.contains("${") {
+            referring(rest, &place, variables)
+        } else if secret && !rest.is_empty() {
+            let wanted = format!("{}_{}", upper(server), if key.is_empty() { "ARGUMENT" } else { &key });
+            variables.put(&wanted, Some(rest), &place)
+        } else {
+            literal(rest)
+        };
+        done.push(if rest.len() < value.len() { format!("{flag}={shown}") } else { shown });
+        before = if value.starts_with('-') && !value.contains('=') { value } else { "" };
+    }
+    done
+}
+
+/// The value of a header.
+pub(super) fn header(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+    if value.contains("${") {
+        return referring(value, place, variables);
+    }
+    if !is_telling(place.key) && is_harmless(value) {
+        return literal(value);
+    }
+    let (scheme, rest) = match value.split_once(' ') {
+        Some((scheme, rest)) if place.key.eq_ignore_ascii_case("authorization") => (format!("{scheme} "), rest.trim()),
+        _ => (String::new(), value),
+    };
+    let name = if place.key.eq_ignore_ascii_case("authorization") { "TOKEN".to_owned() } else { upper(place.key) };
+    let variable = variables.put(&format!("{}_{name}", upper(place.server)), Some(rest), place);
+    literal(&scheme) + &variable
+}
+
+/// An address: parts of its path and values of its query can be secrets.
+pub(super) fn url(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+    if value.contains("${") {
+        return referring(value, place, variables);
+    }
+    let (address, query) = value.split_once('?').map_or((value, None), |(address, query)| (address, Some(query)));
+    let server = upper(place.server);
+    let segments = address.split('/').enumerate().map(|(index, part)| match index {
+        3.. if is_secret(part) => variables.put(&format!("{server}_PATH"), Some(part), place),
+        _ => literal(part),
+    });
+    let mut done = segments.collect::<Vec<_>>().join("/");
+    for (index, pair) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
+        done.push(if index == 0 { '?' } else { '&' });
+        match pair.split_once('=') {
+            Some((key, secret)) if is_telling(key) || is_secret(secret) => {
+                done = done + key + "=" + &variables.put(&format!("{server}_{}", upper(key)), Some(secret), place);
+            }
+            _ => done.push_str(&literal(pair)),
+        }
+    }
+    done
+}
+
+/// A text in which the agent's configuration names variables: `${NAME}`, `${env:NAME}`, `${input:name}`, `${userHome}`.
+fn referring(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+    let (mut done, mut rest) = (String::new(), value);
+    while let Some((before, after)) = rest.split_once("${") {
+        done.push_str(&literal(before));
+        let Some((inner, after)) = after.split_once('}') else {
+            return done + "$${" + after;
+        };
+        rest = after;
+        let (name, default) = inner.split_once(":-").map_or((inner, None), |(name, default)| (name, Some(default)));
+        let name = match name.split_once(':') {
+            Some(("env", name)) => name.to_owned(),
+            Some(("input", name)) => upper(name),
+            _ if name == "userHome" => "HOME".to_owned(),
+            _ => name.to_owned(),
+        };
+        let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        match default {
+            _ if !plain => done = done + "$${" + inner + "}",
+            Some(default) => done = done + "${" + &name + ":-" + default + "}",
+            None => done.push_str(&variables.put(&name, None, place)),
+        }
+    }
+    done + &literal(rest)
+}
+
+/// A text that means itself.
+pub(super) fn literal(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+/// `my-server` → `MY_SERVER`.
+pub(super) fn upper(text: &str) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
+    let name: String = text.chars().map(letter).collect();
+    if name.starts_with(|letter: char| letter.is_ascii_digit()) { format!("_{name}") } else { name }
+}
+
+fn is_telling(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "pat" || name.ends_with("_pat") || TELLING.iter().any(|part| name.contains(part))
+}
+
+/// Is this a secret by its looks?
+fn is_secret(value: &str) -> bool {
+    let with_password =
+        value.split_once("://").is_some_and(|(_, rest)| rest.split('/').next().unwrap_or("").contains('@'));
+    let known = PREFIXES.iter().any(|prefix| value.starts_with(prefix));
+    let kinds: Vec<bool> = value.chars().filter(char::is_ascii_alphanumeric).map(|one| one.is_ascii_digit()).collect();
+    let mixed = kinds.windows(2).filter(|pair| pair[0] != pair[1]).count() >= MIXED;
+    let is_path = value.starts_with(['/', '.', '~']) && value.contains('/');
+    let is_version = value.contains("==") || value.starts_with('@');
+    with_password || known || (value.len() >= LONG && mixed && !is_path && !is_version && !value.contains(' '))
+}
+
+/// Is this surely none? Numbers, words, paths and addresses.
+fn is_harmless(value: &str) -> bool {
+    let number = value.len() <= 6 && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let word =
+        value.len() <= LONG && value.bytes().all(|byte| byte.is_ascii_alphabetic() || b"-_/ ,;=.".contains(&byte));
+    let path = value.starts_with('/') || value.starts_with("./") || value.starts_with("~/");
+    let address = value.starts_with("https://") || value.starts_with("http://");
+    (number || word || path || (address && !value.contains(['?', '@', '#']))) && !value.split('/').any(is_secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place<'a>(section: &'static str, key: &'a str) -> Place<'a> {
+        Place { server: "my-hub", section, key }
+    }
+
+    /// SECURITY §3F: no secret is copied into the configuration; what is none stays readable.
+    #[test]
+    fn f_what_could_be_a_secret_becomes_a_variable() {
+        let mut known = Variables::default();
+        for (key, value, expected) in [
+            ("GITHUB_TOKEN", "ghp_0123456789", "${GITHUB_TOKEN}"),
+            ("DB_PASSWORD", "hunter", "${DB_PASSWORD}"),
+            ("LICENCE", "A1B2-C3D4", "${LICENCE}"),
+            ("LOG_LEVEL", "debug", "debug"),
+            ("PORT", "8080", "8080"),
+            ("ROOT", "/srv/data", "/srv/data"),
+            ("BASE", "https://example.com/api", "https://example.com/api"),
+            ("BASE_2", "https://ann:hunter2@example.com", "${BASE_2}"),
+            ("FROM", "${env:OTHER}/x", "${OTHER}/x"),
+            ("ASKED", "${input:api-key}", "${API_KEY}"),
+            ("OURS", "${A:-b}$", "${A:-b}$"),
+            ("ODD", "a${b.c}", "a$${b.c}"),
+            ("EMPTY", "", ""),
+        ] {
+            assert_eq!(env(value, &place("env", key), &mut known), expected, "{key}");
+        }
+        assert_eq!(env("other", &place("env", "GITHUB_TOKEN"), &mut known), "${MY_HUB_GITHUB_TOKEN}");
+        assert_eq!(env("ghp_0123456789", &place("env", "GITHUB_TOKEN"), &mut known), "${GITHUB_TOKEN}");
+        assert_eq!(known.value("MY_HUB_GITHUB_TOKEN").as_deref(), Some("other"));
+    }
+
+    /// SECURITY §3F: so do those among arguments, in headers and in addresses.
+    #[test]
+    fn f_secrets_are_found_wherever_they_stand() {
+        let mut known = Variables::default();
+        let written = [
+            "-y",
+            "@scope/server-hub@1.2.3",
+            "--api-key",
+            "abc",
+            "--dir=/srv",
+            "--token=t",
+            "postgres://a:b@h/db",
+            "mcp-server-fetch==2025.4.7",
+            "a1b2c3d4e5f6a7b8c9d0",
+            "--verbose",
+            "yes",
+            "${workspace.x}",
+        ];
+        let shown = args(&written.map(ToOwned::to_owned), "my-hub", &mut known);
+        assert_eq!(
+            shown,
+            [
+                "-y",
+                "@scope/server-hub@1.2.3",
+                "--api-key",
+                "${MY_HUB_API_KEY}",
+                "--dir=/srv",
+                "--token=${MY_HUB_TOKEN}",
+                "${MY_HUB_ARGUMENT}",
+                "mcp-server-fetch==2025.4.7",
+                "${MY_HUB_ARGUMENT_2}",
+                "--verbose",
+                "yes",
+                "$${workspace.x}"
+            ]
+        );
+
+        for (key, value, expected) in [
+            ("Authorization", "Bearer abc def", "Bearer ${MY_HUB_TOKEN_2}"),
+            ("X-Api-Key", "abc", "${MY_HUB_X_API_KEY}"),
+            ("X-Mode", "fast", "fast"),
+        ] {
+            assert_eq!(header(value, &place("headers", key), &mut known), expected);
+        }
+        for (value, expected) in [
+            ("https://example.com/mcp", "https://example.com/mcp"),
+            ("https://example.com/s/a1b2c3d4e5f6a7b8c9d0e1/mcp", "https://example.com/s/${MY_HUB_PATH}/mcp"),
+            ("https://example.com/mcp?mode=a&apiKey=x", "https://example.com/mcp?mode=a&apiKey=${MY_HUB_APIKEY}"),
+        ] {
+            assert_eq!(url(value, &place("url", ""), &mut known), expected);
+        }
+        let places: Vec<String> = known.all().map(|(name, known)| format!("{name} {}", known.place)).collect();
+        assert!(places.contains(&"MY_HUB_API_KEY servers.my-hub.args.--api-key".to_owned()), "{places:?}");
+    }
+}

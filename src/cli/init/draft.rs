@@ -1,0 +1,231 @@
+//! The files as they are drafted: `toolgate.yaml`, and one contract for each tool. What a server says stands in them only
+//! in quotes or in comments, with everything written out that does not print.
+
+use super::source::{Reached, Server};
+use crate::gate::toolbox::Tool;
+use crate::guards::pins;
+use crate::mcp::pretty::plain;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Characters of a purpose: what a contract may have.
+const LONGEST_PURPOSE: usize = 200;
+/// Names of arguments that are told.
+const MOST_NAMED: usize = 12;
+/// Characters of anything else that a server says.
+const LONGEST: usize = 60;
+
+/// Commands that fetch a program before they start it.
+const FETCHING: &[&str] = &["npx", "uvx", "bunx", "pnpm", "pipx", "docker", "podman", "deno", "go", "cargo"];
+
+const CONTRACTS: &str = "\
+# Drafted by `toolgate init`. What a server says of its tools is a claim that nobody has checked: read each contract, correct
+# `actions`, and say who may call and with what. How: policies/README.md of toolgate, `toolgate schema policy`.
+contracts:
+";
+
+/// `toolgate.yaml`.
+pub(super) fn configuration(servers: &[Server], from: &str) -> String {
+    let mut text = format!(
+        "# Drafted by `toolgate init` from {}. `toolgate check` judges it.\n\
+         mode: observe                  # records what enforce would refuse, and refuses nothing\n\
+         data: ./toolgate-data          # the ledger\n\nservers:\n",
+        plain(from)
+    );
+    for Server { name, reached, .. } in servers {
+        let _ = writeln!(text, "  {}:", key(name));
+        match reached {
+            Reached::Child { command, args, env, cwd } => {
+                let _ = writeln!(text, "    command: {}", quoted(command));
+                if !args.is_empty() {
+                    let args: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
+                    let _ = writeln!(text, "    args: [{}]", args.join(", "));
+                }
+                if let Some(cwd) = cwd {
+                    let _ = writeln!(text, "    cwd: {}", quoted(cwd));
+                }
+                if FETCHING.contains(&command.as_str()) {
+                    text.push_str("    start_timeout: 2m          # it may fetch the server first\n");
+                }
+                text.push_str("    env:                       # a server gets these variables and no others\n");
+                push_map(&mut text, env);
+            }
+            Reached::Http { url, headers } => {
+                let _ = writeln!(text, "    url: {}", quoted(url));
+                if !headers.is_empty() {
+                    text.push_str("    headers:\n");
+                    push_map(&mut text, headers);
+                }
+            }
+        }
+    }
+    let _ = write!(
+        text,
+        "\n# Without callers every program on this machine is the agent `anonymous`. Before `mode: enforce`, name yours:\n\
+         # callers:\n\
+         #   - {{ agent: my-agent, token: \"${{AGENT_TOKEN}}\" }}      # openssl rand -hex 32\n\n\
+         policies: [policies]\npins: {}       # the definitions of tools that are approved\n",
+        pins::FILE_NAME
+    );
+    text
+}
+
+fn push_map(text: &mut String, map: &BTreeMap<String, String>) {
+    for (name, value) in map {
+        let _ = writeln!(text, "      {}: {}", key(name), quoted(value));
+    }
+}
+
+/// A policy file with a contract for each of these tools of one server.
+pub(super) fn contracts(tools: &[&Tool]) -> String {
+    let mut text = CONTRACTS.to_owned();
+    if tools.is_empty() {
+        return text.replace("contracts:\n", "contracts: {}\n");
+    }
+    for tool in tools {
+        push_contract(&mut text, tool);
+    }
+    text
+}
+
+fn push_contract(text: &mut String, tool: &Tool) {
+    let definition = tool.definition.text.value();
+    let (actions, why) = actions(&definition["annotations"]);
+    let _ = writeln!(text, "  {}:", key(tool.name.as_str()));
+    let _ = writeln!(text, "    # {}", claims(&definition));
+    let _ = writeln!(text, "    # takes: {}", arguments(&definition["inputSchema"]));
+    let _ = writeln!(text, "    purpose: {}", quoted(&purpose(tool, &definition)));
+    let _ = writeln!(text, "    actions: [{actions}]{}# {why}", " ".repeat(12 - actions.len()));
+    if actions != "read" {
+        text.push_str("    irreversible: true     # or name the tool that takes it back\n");
+    }
+    text.push_str("    secrets: []\n");
+}
+
+/// What a call does, for all that is known: the worst, where nothing is said.
+fn actions(annotations: &Value) -> (&'static str, &'static str) {
+    if annotations["readOnlyHint"] == true {
+        ("read", "so it says; make sure that it changes nothing")
+    } else if annotations["destructiveHint"] == false {
+        ("write", "so it says; name delete, pay, grant or notify where one fits")
+    } else if annotations["destructiveHint"] == true {
+        ("delete", "so it says; name write, pay, grant or notify where one fits")
+    } else {
+        ("delete", "it does not say: taken for the worst")
+    }
+}
+
+/// Title and annotations, as the server has them.
+fn claims(definition: &Value) -> String {
+    let mut said = Vec::new();
+    for title in [&definition["title"], &definition["annotations"]["title"]] {
+        said.extend(title.as_str().map(|title| format!("title \"{}\"", cut(&sentence(title), LONGEST))));
+    }
+    for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+        said.extend(definition["annotations"][hint].as_bool().map(|value| format!("{hint} {value}")));
+    }
+    if said.is_empty() {
+        "says nothing of itself: no annotations".to_owned()
+    } else {
+        format!("says: {}", said.join(", "))
+    }
+}
+
+fn arguments(schema: &Value) -> String {
+    let required = |name: &str| schema["required"].as_array().is_some_and(|list| list.iter().any(|one| one == name));
+    let properties = schema["properties"].as_object();
+    let one = |(name, shape): (&String, &Value)| {
+        let kind = shape["type"].as_str().unwrap_or("anything");
+        let mark = if required(name) { "" } else { "?" };
+        format!("{}{mark} ({})", cut(&plain(name), LONGEST), cut(&plain(kind), LONGEST))
+    };
+    let mut shown: Vec<String> = properties.into_iter().flatten().take(MOST_NAMED).map(one).collect();
+    let more = properties.map_or(0, serde_json::Map::len) - shown.len();
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    if shown.is_empty() { "nothing that it names".to_owned() } else { shown.join(", ") }
+}
+
+/// The first sentence of the description.
+fn purpose(tool: &Tool, definition: &Value) -> String {
+    let said = sentence(definition["description"].as_str().unwrap_or_default());
+    if said.is_empty() {
+        format!("Not described by {}.", tool.server.settings.name)
+    } else {
+        cut(&said, LONGEST_PURPOSE)
+    }
+}
+
+/// One line of what is said, up to the end of its first sentence, without what does not print.
+fn sentence(said: &str) -> String {
+    let prints = |letter: &char| {
+        letter.is_whitespace() || matches!(letter, '"' | '\'' | '\\') || letter.escape_debug().len() == 1
+    };
+    let spaced: String = said.chars().filter(prints).collect();
+    let line = spaced.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A number's point and an abbreviation's end no sentence: only what goes on with a capital letter is another one.
+    let ends = |(at, _): &(usize, &str)| line[at + 2..].starts_with(char::is_uppercase) && *at > 8;
+    let end = line.match_indices(". ").find(ends).map_or(line.len(), |(at, _)| at + 1);
+    line[..end].to_owned()
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
+}
+
+/// A key, in quotes where YAML could read it as something else than a text.
+fn key(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    let word = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"].contains(&&*name.to_ascii_lowercase());
+    let clear = !word && name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(plain);
+    if clear { name.to_owned() } else { quoted(name) }
+}
+
+/// A text in YAML's double quotes.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            '\n' => out.push_str("\\n"),
+            '\'' => out.push(letter),
+            _ if letter.escape_debug().len() == 1 => out.push(letter),
+            _ => {
+                let _ = write!(out, "\\U{:08x}", u32::from(letter));
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purpose_is_the_first_sentence_without_what_does_not_print() {
+        for (said, expected) in [
+            ("Creates a draft. Then sends it.", "Creates a draft."),
+            ("Reads v1. 5 files, e.g. logs", "Reads v1. 5 files, e.g. logs"),
+            ("\n  Reads\u{202e}\u{1b}[1m\tall \u{200b}\"files\"\n\nArgs:\n", "Reads[1m all \"files\" Args:"),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(said), expected);
+        }
+        assert_eq!(cut(&"é".repeat(300), 200).chars().count(), 200);
+    }
+
+    #[test]
+    fn quoted_texts_are_read_as_they_were() {
+        for text in
+            ["plain", "a: b # c", "\"'\\ ${X} $${", "\u{202e}\u{1b}\n\t\u{e0041}é発😀\u{feff}\u{85}", "null", "- x", ""]
+        {
+            let document = crate::policy::locate::Document::parse("f", format!("a: {}\n", quoted(text)))
+                .map_err(|error| error.to_string());
+            assert_eq!(document.unwrap().tree()["a"], text);
+        }
+    }
+}

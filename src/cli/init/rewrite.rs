@@ -1,0 +1,156 @@
+//! An agent's own configuration, pointed at toolgate. Only the entries of the servers that toolgate takes over change; every
+//! other byte stays, comments too.
+
+use super::jsonc::{Document, Member};
+use super::source::{Agents, Server};
+use crate::config::Loaded;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The entry, where one stands for all servers.
+const ENTRY: &str = "toolgate";
+
+/// How the agent reaches toolgate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Via {
+    /// A toolgate that runs: `toolgate serve`
+    Http,
+    /// One toolgate per server, which the agent starts instead of it
+    Stdio,
+}
+
+/// Where toolgate and its files are.
+pub(super) struct Place<'a> {
+    pub(super) program: &'a Path,
+    /// The directory of `toolgate.yaml`, absolute.
+    pub(super) directory: &'a Path,
+    /// The agents' address, as `http://…/mcp`.
+    pub(super) address: &'a str,
+}
+
+impl Via {
+    /// What the agent of this file can do: Claude Desktop starts its servers itself.
+    pub(super) fn of(agents: &Agents) -> Self {
+        let desktop = agents.path.file_name().is_some_and(|name| name == "claude_desktop_config.json");
+        if desktop { Self::Stdio } else { Self::Http }
+    }
+}
+
+/// The agents' address of a configuration.
+pub(super) fn address(loaded: &Loaded) -> String {
+    loaded.config.as_ref().map_or_else(String::new, |config| format!("http://{}/mcp", config.listen))
+}
+
+/// The file's new text; an error where it could not be changed without changing more.
+pub(super) fn rewritten(agents: &Agents, servers: &[Server], via: Via, place: &Place<'_>) -> Result<String, String> {
+    let members = agents.document.members(agents.place).unwrap_or_default();
+    let taken = |member: &Member| servers.iter().find(|server| server.written_as == member.name);
+    let text = agents.document.written();
+    let changed = match via {
+        Via::Stdio => {
+            let parts = members.iter().filter_map(|member| {
+                let value = indented(&wrapped(taken(member)?, place), indentation(text, member));
+                Some((member.value.clone(), value))
+            });
+            replaced(text, parts.collect())
+        }
+        Via::Http => {
+            if members.iter().any(|member| member.name == ENTRY && taken(member).is_none()) {
+                return Err(format!("`{ENTRY}` is there already, and is another server"));
+            }
+            replaced(text, pointed(agents, &members, &taken, place))
+        }
+    };
+    judge(agents, &changed, servers, via)?;
+    Ok(changed)
+}
+
+/// One entry in place of the first, and the others taken away, each with the comma before it.
+fn pointed<'s>(
+    agents: &Agents,
+    members: &[Member],
+    taken: &dyn Fn(&Member) -> Option<&'s Server>,
+    place: &Place<'_>,
+) -> Vec<(std::ops::Range<usize>, String)> {
+    let (text, mut parts, mut kept_until) = (agents.document.written(), Vec::new(), None);
+    for member in members {
+        match (taken(member), parts.is_empty()) {
+            (Some(_), true) => {
+                let bare = agents.path.parent().is_some_and(|parent| parent.ends_with(".cursor"));
+                let entry = if bare {
+                    json!({ "url": place.address })
+                } else {
+                    json!({ "type": "http", "url": place.address })
+                };
+                let entry = format!("\"{ENTRY}\": {}", indented(&entry, indentation(text, member)));
+                parts.push((member.whole.clone(), entry));
+                kept_until = Some(member.whole.end);
+            }
+            (Some(_), false) => parts.push((kept_until.unwrap_or(member.whole.start)..member.whole.end, String::new())),
+            (None, _) => {}
+        }
+        kept_until = kept_until.map(|_| member.whole.end);
+    }
+    parts
+}
+
+/// What the agent starts instead of a server: a toolgate with a ledger of its own, since no two share one.
+fn wrapped(server: &Server, place: &Place<'_>) -> Value {
+    let configuration = place.directory.join(crate::config::FILE_NAME);
+    let data = place.directory.join(format!("toolgate-data-{}", server.name));
+    let args = [
+        "stdio",
+        "--config",
+        &configuration.to_string_lossy(),
+        "--server",
+        &server.name,
+        "--data",
+        &data.to_string_lossy(),
+    ]
+    .map(ToOwned::to_owned);
+    let mut entry = json!({ "command": place.program.to_string_lossy(), "args": args });
+    if !server.lent.is_empty() {
+        entry["env"] = json!(server.lent);
+    }
+    entry
+}
+
+fn replaced(text: &str, parts: Vec<(std::ops::Range<usize>, String)>) -> String {
+    let (mut done, mut at) = (String::with_capacity(text.len()), 0);
+    for (range, new) in parts {
+        done.push_str(&text[at..range.start]);
+        done.push_str(&new);
+        at = range.end;
+    }
+    done + &text[at..]
+}
+
+/// What stands before the member on its line, if that is only white space.
+fn indentation<'t>(text: &'t str, member: &Member) -> &'t str {
+    let line = text[..member.whole.start].rsplit('\n').next().unwrap_or_default();
+    if line.trim().is_empty() { line } else { "" }
+}
+
+fn indented(value: &Value, indentation: &str) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.replace('\n', &format!("\n{indentation}"))
+}
+
+/// Reads the new text again: the entries that were to change have, and nothing else.
+fn judge(agents: &Agents, changed: &str, servers: &[Server], via: Via) -> Result<(), String> {
+    let read = Document::read(changed.to_owned()).ok();
+    let (mut before, Some(mut after)) = (agents.document.text().value(), read.map(|read| read.text().value())) else {
+        return Err("it could not be changed in place".to_owned());
+    };
+    for tree in [&mut before, &mut after] {
+        let at = agents.place.iter().try_fold(tree, |at, step| at.get_mut(*step)).and_then(Value::as_object_mut);
+        let Some(entries) = at else { return Err("it could not be changed in place".to_owned()) };
+        for server in servers {
+            entries.remove(&server.written_as);
+        }
+        if via == Via::Http {
+            entries.remove(ENTRY);
+        }
+    }
+    if before == after { Ok(()) } else { Err("it could not be changed without changing more".to_owned()) }
+}

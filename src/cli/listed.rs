@@ -1,0 +1,74 @@
+//! What the configured tool servers list, judged as a running toolgate judges it, for verbs that only look.
+
+use crate::app;
+use crate::config::Config;
+use crate::gate::toolbox::{Tool, Toolbox, Tools};
+use crate::model::ids::{ServerName, ToolName};
+use crate::policy::live::Live;
+use crate::telemetry::metrics::Metrics;
+use crate::upstream::leftovers::Leftovers;
+use crate::upstream::server::{Server, State};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long tool servers may take to end.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// The tools of all servers, once each was tried.
+pub(super) struct Listed {
+    /// Those that can be offered, in the configuration's order.
+    pub(super) tools: Vec<Arc<Tool>>,
+    /// Those that cannot: server, and which and why.
+    pub(super) quarantined: Vec<(ServerName, String)>,
+    /// The names of all of them.
+    pub(super) named: HashSet<ToolName>,
+    /// Servers that do not answer or do not list all of their tools, and why.
+    pub(super) down: Vec<(ServerName, String)>,
+}
+
+/// Connects to every server of `config` once. Neither the ledger nor the doors are opened, so a toolgate may run beside it.
+pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Result<Listed> {
+    let servers = app::servers(config, Leftovers::default())?;
+    let (stop, running) = (CancellationToken::new(), TaskTracker::new());
+    let toolbox = Arc::new(Toolbox::default());
+    toolbox.start(&servers, policy, &Arc::new(Metrics::new()), &stop);
+    servers.start(&running, &stop);
+    let mut down = Vec::new();
+    let mut named = HashSet::new();
+    for server in servers.all() {
+        let name = &server.settings.name;
+        toolbox.settled(name).await;
+        match said(server, &toolbox.current()) {
+            Ok(said) => named.extend(said),
+            Err(why) => down.push((name.clone(), why)),
+        }
+    }
+    let tools = toolbox.current().clone();
+    stop.cancel();
+    running.close();
+    let _ = tokio::time::timeout(FAREWELL, running.wait()).await;
+    let quarantined = tools.quarantined.iter().map(|(server, _, why)| (server.clone(), why.clone())).collect();
+    Ok(Listed { tools: tools.all.clone(), quarantined, named, down })
+}
+
+/// The names that an answering server listed, whether its tools can be offered or not; else why nothing is known. What is
+/// not in `tools` as it is in the server's listing came or went meanwhile, and is not taken for an answer.
+fn said(server: &Server, tools: &Tools) -> Result<Vec<ToolName>, String> {
+    let name = &server.settings.name;
+    let up = match &*server.state().borrow() {
+        State::Up(up) => up.clone(),
+        State::Starting => return Err("it did not answer in its start_timeout".to_owned()),
+        State::Down(why) => return Err(why.clone()),
+    };
+    let offered = tools.all.iter().filter(|tool| tool.server.settings.name == *name).count();
+    let quarantined = tools.quarantined.iter().filter(|(owner, ..)| owner == name).count();
+    if offered + quarantined != up.catalog.tools.len() + up.catalog.quarantined.len() {
+        return Err("its tools changed while they were read; try again".to_owned());
+    }
+    let unusable = up.catalog.quarantined.iter().map(|(own, ..)| own.as_str());
+    let names = up.catalog.tools.iter().map(|tool| tool.name.as_str()).chain(unusable);
+    Ok(names.map(|own| ToolName::of(name, own)).collect())
+}

@@ -1,0 +1,152 @@
+//! `toolgate pins`: which definitions of tools are approved. Approving is an operator's act: nothing else writes pins, and
+//! nothing is written where anything went wrong (SECURITY §3D D4, D8).
+
+use super::configured;
+use super::listed::{Listed, listed};
+use super::serve::runtime;
+use crate::config::{self, Loaded};
+use crate::guards::pins::Pin;
+use crate::mcp::pretty::readable;
+use crate::policy::live::Live;
+use crate::policy::pins::{self, Pins};
+use anyhow::{Context as _, bail};
+use compared::{Compared, Stands};
+use std::path::{Path, PathBuf};
+
+mod approve;
+mod compared;
+
+/// Lines around a change.
+const AROUND: usize = 3;
+/// How long a diff may be refined.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// What to do with pins.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    /// The configuration [default: as for serve]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Compare what the tool servers list with what is approved. 0: the same, 1: not, or a server does not answer
+    Verify,
+    /// Show what has changed since it was approved, and what is new. 0: nothing, 1: something
+    Diff {
+        /// `server__tool`; a `*` at the end stands for any rest [default: all]
+        tools: Vec<String>,
+    },
+    /// Approve tools as their servers list them now: write them to the pin file, and show what changed
+    Approve(approve::Approve),
+}
+
+/// What the verbs work on.
+struct Ground {
+    /// The pin file.
+    file: PathBuf,
+    /// What it says; nothing if there is none yet.
+    pins: Pins,
+    /// Its text, to see whether somebody else writes it.
+    text: Option<String>,
+    /// Whether a tool needs a pin.
+    require: bool,
+    listed: Listed,
+}
+
+/// Compares, shows or approves.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let ground = Ground::prepare(args.config.as_deref())?;
+    let mut out = std::io::stdout().lock();
+    match &args.verb {
+        Verb::Verify => ground.verify(&mut out),
+        Verb::Diff { tools } => ground.diff(tools, &mut out),
+        Verb::Approve(approve) => approve.run(&ground, &mut out),
+    }
+}
+
+impl Ground {
+    fn prepare(named: Option<&Path>) -> anyhow::Result<Self> {
+        let (path, Loaded { config, reading }) = configured::unpinned(named)?;
+        let config = config.context("the configuration cannot be used")?;
+        let Some(source) = &config.pins else {
+            bail!("{} names no pin file; add: `pins: {}`", path.display(), crate::guards::pins::FILE_NAME);
+        };
+        let file = source.file.clone();
+        let (pins, text) = if file.symlink_metadata().is_ok() {
+            let servers: Vec<_> = config.servers.keys().cloned().collect();
+            let found = pins::read(&file, &servers);
+            for diagnostic in &found.diagnostics {
+                configured::say(&diagnostic.to_string());
+            }
+            if found.is_broken() {
+                bail!("{} cannot be used, and is left as it is", file.display());
+            }
+            (found.pins, Some(found.text))
+        } else {
+            (Pins::new(), None)
+        };
+        let policy = Live::start(reading, config::reader(path, &config)).context("the policy cannot be used")?;
+        let listed = runtime()?.block_on(listed(&config, &policy))?;
+        Ok(Self { file, pins, text, require: source.require, listed })
+    }
+
+    fn verify(&self, out: &mut impl std::io::Write) -> anyhow::Result<u8> {
+        let found = compared::compare(&self.pins, &self.listed);
+        let mut problems = self.listed.down.len();
+        for one in &found {
+            let wrong = match one.stands {
+                Stands::AsPinned => false,
+                Stands::New(_) => self.require,
+                Stands::Drifted(..) | Stands::Quarantined | Stands::Absent => true,
+            };
+            problems += usize::from(wrong);
+            writeln!(out, "{one}")?;
+        }
+        self.notes(out)?;
+        let pinned = found.iter().filter(|one| matches!(one.stands, Stands::AsPinned)).count();
+        writeln!(out, "{pinned} as approved, {problems} problems")?;
+        Ok(u8::from(problems > 0))
+    }
+
+    fn diff(&self, tools: &[String], out: &mut impl std::io::Write) -> anyhow::Result<u8> {
+        let found = compared::compare(&self.pins, &self.listed);
+        let chosen = compared::choose(&found, tools)?;
+        let mut differs = !self.listed.down.is_empty();
+        for one in chosen {
+            differs |= !matches!(one.stands, Stands::AsPinned);
+            out.write_all(shown(one).as_bytes())?;
+        }
+        self.notes(out)?;
+        Ok(u8::from(differs))
+    }
+
+    /// Servers that do not answer, and tools that are not offered whatever is pinned.
+    fn notes(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
+        for (server, why) in &self.listed.down {
+            writeln!(out, "unknown  tools of {server}: it does not answer: {why}")?;
+        }
+        for (server, why) in &self.listed.quarantined {
+            writeln!(out, "withheld a tool of {server} is quarantined: {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What was approved against what is listed, as a unified diff.
+fn shown(one: &Compared<'_>) -> String {
+    let text = |pin: &Pin| readable(&pin.definition.value()) + "\n";
+    let (old, new) = match one.stands {
+        Stands::AsPinned => return String::new(),
+        Stands::Drifted(pin, tool) => (text(pin), readable(&tool.definition.text.value()) + "\n"),
+        Stands::New(tool) => (String::new(), readable(&tool.definition.text.value()) + "\n"),
+        Stands::Quarantined | Stands::Absent => return format!("{one}\n"),
+    };
+    let (approved, listed) = (format!("approved/{}", one.name), format!("listed/{}", one.name));
+    let approved = if old.is_empty() { "/dev/null" } else { &approved };
+    let diff = similar::TextDiff::configure().timeout(PATIENCE).diff_lines(&old, &new);
+    diff.unified_diff().context_radius(AROUND).header(approved, &listed).to_string()
+}

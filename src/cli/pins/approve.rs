@@ -1,0 +1,91 @@
+//! `toolgate pins approve`.
+
+use super::compared::{Stands, choose, compare};
+use super::{Ground, shown};
+use crate::cli::files;
+use crate::guards::pins::Pin;
+use crate::mcp::pretty::plain;
+use crate::model::ids::{SEPARATOR, ToolName};
+use crate::policy::pins::written;
+use anyhow::{Context as _, bail};
+use std::io::Write;
+
+/// Rights of a new pin file. It holds what servers say of their tools, and is meant to be read.
+const MODE: u32 = 0o644;
+
+/// What to approve.
+#[derive(Debug, clap::Args)]
+pub(super) struct Approve {
+    /// `server__tool`; a `*` at the end stands for any rest
+    #[arg(required_unless_present = "all")]
+    tools: Vec<String>,
+    /// Every tool that is listed; nothing is approved while a server does not answer
+    #[arg(long, conflicts_with = "tools")]
+    all: bool,
+    /// With it, pins of tools that their servers do not list any more are taken away
+    #[arg(long)]
+    prune: bool,
+}
+
+impl Approve {
+    /// Writes the pins, all of them or none.
+    pub(super) fn run(&self, ground: &Ground, out: &mut impl Write) -> anyhow::Result<u8> {
+        self.judge_servers(ground)?;
+        let found = compare(&ground.pins, &ground.listed);
+        let chosen = choose(&found, &self.tools)?;
+        let mut pins = ground.pins.clone();
+        let mut changes = 0;
+        for one in chosen {
+            match one.stands {
+                Stands::AsPinned => {}
+                Stands::Drifted(_, tool) | Stands::New(tool) => {
+                    let key = (tool.server.settings.name.clone(), tool.definition.name.clone());
+                    let definition = tool.definition.text.clone();
+                    pins.insert(key, Pin { digest: tool.hash.clone(), definition });
+                    changes += 1;
+                    out.write_all(shown(one).as_bytes())?;
+                    writeln!(out, "approved {} sha256:{}", one.name, tool.hash)?;
+                }
+                Stands::Absent if self.prune => {
+                    pins.retain(|(server, own), _| ToolName::of(server, own) != one.name);
+                    changes += 1;
+                    writeln!(out, "removed  {}: its server does not list it", one.name)?;
+                }
+                Stands::Absent if self.all => writeln!(out, "{one}; --prune takes the pin away")?,
+                Stands::Quarantined if self.all => writeln!(out, "{one}")?,
+                Stands::Absent | Stands::Quarantined => bail!("nothing was written:\n{one}"),
+            }
+        }
+        ground.notes(out)?;
+        let file = ground.file.display();
+        if changes == 0 && ground.text.is_some() {
+            writeln!(out, "nothing to approve: {file} is as it was")?;
+            return Ok(0);
+        }
+        let now = std::fs::read_to_string(&ground.file).ok();
+        if now != ground.text {
+            bail!("{file} was written by somebody else meanwhile; nothing was written, look again");
+        }
+        files::replace(&ground.file, written(&pins).as_bytes(), MODE).context("nothing was approved")?;
+        writeln!(out, "wrote    {file}: {} pins, {changes} of them changed", pins.len())?;
+        Ok(0)
+    }
+
+    /// What a server does not say cannot be approved, and is never taken for "nothing".
+    fn judge_servers(&self, ground: &Ground) -> anyhow::Result<()> {
+        let concerned = |server: &str| {
+            let prefix = format!("{server}{SEPARATOR}");
+            self.all
+                || self.tools.iter().any(|wanted| {
+                    let begin = wanted.strip_suffix('*').unwrap_or(wanted);
+                    begin.starts_with(&prefix) || (wanted.ends_with('*') && prefix.starts_with(begin))
+                })
+        };
+        let mut down = ground.listed.down.iter().filter(|(server, _)| concerned(server.as_str())).peekable();
+        if down.peek().is_none() {
+            return Ok(());
+        }
+        let lines: Vec<String> = down.map(|(server, why)| format!("  {server}: {}", plain(why))).collect();
+        bail!("nothing was written: these servers do not answer\n{}", lines.join("\n"));
+    }
+}

@@ -1,0 +1,121 @@
+//! The secrets of the configuration: where each comes from, and the arguments it may go to.
+
+use super::settings::{PlaceSettings, SecretSettings};
+use crate::guards::secrets::{Binding, Bindings, LONGEST_NAME, Place, Source, is_name};
+use crate::model::diagnostic::Problems;
+use crate::model::ids::ServerName;
+use crate::model::pointer::is_pointer;
+use crate::model::times::between;
+use crate::policy::shape::suggest;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Secrets at most, and arguments that one may go to.
+const MOST: usize = 64;
+const MOST_PLACES: usize = 64;
+/// For how long what a program printed is good.
+const TTLS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+/// How long a program may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(30));
+
+pub(super) fn compile(
+    written: BTreeMap<String, SecretSettings>,
+    servers: &[ServerName],
+    directory: &Path,
+    problems: &mut Problems,
+) -> Bindings {
+    if written.len() > MOST {
+        problems.error(format!("more than {MOST} secrets"), "run a second toolgate for some of them");
+    }
+    let mut bindings = BTreeMap::new();
+    for (name, settings) in written {
+        problems.under(name.clone(), |problems| {
+            if !is_name(&name) {
+                let hint = format!("start with a letter; lower-case letters, digits and `_`, at most {LONGEST_NAME}");
+                problems.error("is no name for a secret", hint);
+            }
+            let places = problems.under("for", |problems| places(&settings.places, servers, problems));
+            if let Some(source) = source(settings, directory, problems) {
+                bindings.insert(name.clone(), Arc::new(Binding { name, source, places }));
+            }
+        });
+    }
+    Bindings(bindings)
+}
+
+fn source(settings: SecretSettings, directory: &Path, problems: &mut Problems) -> Option<Source> {
+    let SecretSettings { env, file, command, ttl, timeout, places: _ } = settings;
+    if command.is_empty() && (ttl.is_some() || timeout.is_some()) {
+        problems.error("`ttl` and `timeout` go with `command`", "take them away");
+    }
+    let (ttl, timeout) = (
+        between("ttl", ttl.as_deref(), TTLS, problems).or_else(|| {
+            if !command.is_empty() && ttl.is_none() {
+                problems.error("`ttl` is missing", "say for how long what the program printed is good, such as `5m`");
+            }
+            None
+        }),
+        between("timeout", timeout.as_deref(), TIMEOUTS, problems).unwrap_or(TIMEOUT),
+    );
+    match (env, file, command.is_empty()) {
+        (Some(variable), None, true) => {
+            if variable.is_empty() || variable.contains(['=', '\0']) {
+                problems.under("env", |problems| problems.error("is no name of a variable", "rename it"));
+            }
+            Some(Source::Variable(variable))
+        }
+        (None, Some(file), true) => {
+            if file.trim().is_empty() {
+                problems.under("file", |problems| problems.error("is blank", "name a file"));
+            }
+            Some(Source::File(directory.join(file)))
+        }
+        (None, None, false) => {
+            if command[0].trim().is_empty() {
+                problems.under("command", |problems| problems.error("is blank", "name a program"));
+            }
+            let cwd = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+            Some(Source::Command { run: command, cwd: cwd.to_path_buf(), ttl: ttl.unwrap_or(TTLS.0), timeout })
+        }
+        (None, None, true) => {
+            problems.error("comes from nowhere", "write one of `env`, `file` and `command`");
+            None
+        }
+        _ => {
+            problems.error("comes from several places", "keep one of `env`, `file` and `command`");
+            None
+        }
+    }
+}
+
+fn places(written: &[PlaceSettings], servers: &[ServerName], problems: &mut Problems) -> Vec<Place> {
+    if written.is_empty() {
+        problems.error("may go nowhere", "list at least one { server, tool, pointer }");
+    }
+    if written.len() > MOST_PLACES {
+        problems.error(format!("more than {MOST_PLACES} places"), "give the tools of one kind a secret of their own");
+    }
+    let known: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    let mut places = Vec::new();
+    for (index, PlaceSettings { server, tool, pointer }) in written.iter().enumerate() {
+        problems.under(index.to_string(), |problems| {
+            if !known.contains(server) {
+                let message = format!("the server `{server}` is not declared");
+                problems.under("server", |problems| problems.error(message, suggest(server, &known)));
+            }
+            if tool.trim().is_empty() || tool.contains('*') {
+                let hint = "write the server's own name for it, whole";
+                problems.under("tool", |problems| problems.error("is no name of one tool", hint));
+            }
+            if !is_pointer(pointer) {
+                let hint = "write `/` and the argument's name, such as `/token`";
+                problems.under("pointer", |problems| problems.error("not a JSON pointer to an argument", hint));
+            }
+        });
+        places.push(Place { server: ServerName::new(server), tool: tool.clone(), pointer: pointer.clone() });
+    }
+    places
+}

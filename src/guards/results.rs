@@ -1,0 +1,250 @@
+//! Shapes what a tool answered: checks it against the tool's own output schema, takes out what the contract redacts, and
+//! withholds what is too long. The call has run by then: nothing here makes it a failure (SECURITY §9).
+//!
+//! Before the answer is kept, so that a replay is byte for byte what the agent read at first.
+
+use super::Section;
+use crate::mcp::json::place::Step;
+use crate::mcp::json::{FROM_SERVER, Kind, Text};
+use crate::mcp::message::Message;
+use crate::model::diagnostic::Problems;
+use crate::schema::{Quarantine, Schema};
+use bytes::Bytes;
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
+mod redaction;
+
+use redaction::Redaction;
+
+/// Results are read up to this size anyway (SECURITY §8).
+const MOST_BYTES: usize = 4 << 20;
+/// A withheld result says so in so many bytes.
+const LEAST_BYTES: usize = 1 << 10;
+/// Redactions of one contract at most.
+const MOST_REDACTIONS: usize = 32;
+
+/// What becomes of results before the agent reads them.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Results")]
+pub struct Settings {
+    /// Bytes of a result at most, 1024 to 4194304; a longer one is withheld, and the agent reads its size and SHA-256.
+    pub max_bytes: Option<usize>,
+    /// What is taken out, in this order.
+    pub redact: Vec<redaction::Settings>,
+    /// Whether `structuredContent` must fit the tool's own `outputSchema`, where it has one; a result that does not is
+    /// withheld.
+    pub output_schema: Checking,
+}
+
+/// Whether something is checked.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Checking {
+    /// It is.
+    #[default]
+    Check,
+    /// It is not.
+    Off,
+}
+
+/// As run. The default touches nothing.
+#[derive(Debug, Default)]
+pub struct Rule {
+    max_bytes: Option<usize>,
+    redactions: Vec<Redaction>,
+    checks: bool,
+}
+
+/// A tool's output schema; none where it has none.
+pub type Output<'s> = Option<&'s Result<Schema, Quarantine>>;
+
+/// Why a result is withheld.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Withheld {
+    TooLong(usize),
+    Misfit,
+    NotJudged,
+}
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Rule;
+    const NAME: &'static str = "results";
+
+    fn compile(self, problems: &mut Problems) -> Rule {
+        let Self { max_bytes, redact, output_schema } = self;
+        if max_bytes.is_some_and(|most| !(LEAST_BYTES..=MOST_BYTES).contains(&most)) {
+            let hint = format!("between {LEAST_BYTES} and {MOST_BYTES}");
+            problems.under("max_bytes", |problems| problems.error("is out of bounds", hint));
+        }
+        let redactions = problems.under("redact", |problems| {
+            if redact.len() > MOST_REDACTIONS {
+                problems.error(format!("more than {MOST_REDACTIONS}"), "join patterns with `|`, pointers with `*`");
+            }
+            let written = redact.into_iter().enumerate();
+            let compiled =
+                written.map(|(index, one)| problems.under(index.to_string(), |problems| one.compile(problems)));
+            compiled.flatten().collect()
+        });
+        Rule { max_bytes, redactions, checks: output_schema == Checking::Check }
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Whether a result can come out otherwise than it went in.
+    pub fn acts(&self) -> bool {
+        self.checks || self.may_reshape()
+    }
+
+    /// Whether a result that fits the tool's output schema may come out without fitting it.
+    pub fn may_reshape(&self) -> bool {
+        self.max_bytes.is_some() || !self.redactions.is_empty()
+    }
+
+    /// The answer as the agent may read it. An error stays an error, under its code; a question to the agent stays one.
+    pub fn shape(&self, answer: Message, output: Output<'_>) -> Message {
+        let Some(body) = answer.body.clone().filter(|_| self.acts()) else { return answer };
+        let is_result = !answer.is_error && body.get("content").is_some();
+        let misfit = if is_result { self.misfit(&body, output) } else { None };
+        let body = self.redacted(body, is_result);
+        let length = body.as_bytes().len();
+        let too_long = self.max_bytes.filter(|most| length > *most).map(Withheld::TooLong);
+        let body = match misfit.or(too_long) {
+            Some(why) if is_result => withheld(&body, why),
+            Some(why) if answer.is_error => withheld_error(&body, why),
+            // What asks for input, and the handle of a task, are no results yet, and must come through.
+            Some(_) | None => body,
+        };
+        Message { body: Some(body), ..answer }
+    }
+
+    /// The answer to a question about a task, whose result is shaped like any other; its schema is not checked.
+    pub fn shape_task(&self, answer: Message) -> Message {
+        let inner =
+            answer.body.as_ref().filter(|body| body.get("content").is_none()).and_then(|body| body.get("result"));
+        let (Some(inner), Some(mut members)) = (inner, answer.body.as_ref().and_then(Text::object)) else {
+            return self.shape(answer, None);
+        };
+        if let Some(shaped) = self.shape(Message::response(None, inner, false), None).body {
+            members.set("result", shaped);
+        }
+        Message { body: Some(members.text()), ..answer }
+    }
+
+    /// Does the result break its schema? One that says `isError` need not have what the schema describes.
+    fn misfit(&self, body: &Text, output: Output<'_>) -> Option<Withheld> {
+        let schema = output.filter(|_| self.checks && !body.get("isError").is_some_and(|flag| flag.is_true()))?;
+        let Ok(schema) = schema else { return Some(Withheld::NotJudged) };
+        let structured = body.get("structuredContent");
+        let fits = structured.is_some_and(|structured| schema.accepts(&structured.value()).is_ok());
+        (!fits).then_some(Withheld::Misfit)
+    }
+
+    fn redacted(&self, body: Text, is_result: bool) -> Text {
+        self.redactions.iter().fold(body, |body, redaction| match redaction {
+            Redaction::Place { path, with } if is_result => at_place(&body, path, with),
+            Redaction::Place { .. } => body,
+            Redaction::Pattern { pattern, with } => wherever(&body, pattern, with),
+        })
+    }
+}
+
+/// Takes out what stands at the place in `structuredContent`, and in every text of `content` that is JSON itself. Other texts
+/// that say what was taken out say it no more.
+fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
+    let mut taken = Vec::new();
+    let mut members = body.object().unwrap_or_default();
+    let mut take = |old: &Text| {
+        taken.extend(redaction::said(old));
+        with.clone()
+    };
+    if let Some(new) = members.get("structuredContent").and_then(|structured| structured.with_at(path, &mut take)) {
+        members.set("structuredContent", new);
+    }
+    let Some(content) = members.get("content").cloned() else { return members.text() };
+    let texts = || content.scalars().filter(|one| one.kind == Kind::String && one.under == b"text");
+    let mut edits = Vec::new();
+    let mut plain = Vec::new();
+    for one in texts() {
+        let json = Text::read(Bytes::from(one.value().into_owned()), &FROM_SERVER).ok();
+        match json.filter(|json| json.is_object() || json.is_array()) {
+            Some(json) => edits.extend(json.with_at(path, &mut take).map(|new| (one.range, in_string(&new)))),
+            None => plain.push(one),
+        }
+    }
+    let with = with.as_str().unwrap_or_default();
+    for one in plain {
+        let value = one.value();
+        let new = taken.iter().fold(value.to_string(), |text, taken| text.replace(taken, &with));
+        if new != value {
+            edits.push((one.range, Text::string(&new)));
+        }
+    }
+    edits.sort_unstable_by_key(|(range, _)| range.start);
+    members.set("content", content.replaced(&edits));
+    members.text()
+}
+
+/// Takes out what matches in every string that is a value, except where the protocol's own words stand.
+fn wherever(body: &Text, pattern: &Regex, with: &str) -> Text {
+    let strings = body.scalars().filter(|one| one.kind == Kind::String && !redaction::is_protocol(one));
+    let edits = strings.filter_map(|one| {
+        let value = one.value();
+        let new = pattern.replace_all(&value, regex::NoExpand(with));
+        (new != value).then(|| (one.range.clone(), Text::string(&new)))
+    });
+    body.replaced(&edits.collect::<Vec<_>>())
+}
+
+/// A JSON string that holds a JSON text.
+fn in_string(json: &Text) -> Text {
+    Text::string(&String::from_utf8_lossy(json.as_bytes()))
+}
+
+fn words(body: &Text, why: Withheld) -> String {
+    let (length, digest) = (body.as_bytes().len(), Sha256::digest(body.as_bytes()));
+    let digest = digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    let why = match why {
+        Withheld::TooLong(most) => format!("its contract allows {most} bytes"),
+        Withheld::Misfit => "it does not fit the tool's own output schema".to_owned(),
+        Withheld::NotJudged => "the tool's own output schema cannot be judged".to_owned(),
+    };
+    format!(
+        "The tool has run. Its result ({length} bytes, SHA-256 {digest}) is withheld: {why}. \
+         Don't call again to get it; ask for less, or ask an operator, naming the action id."
+    )
+}
+
+fn withheld(body: &Text, why: Withheld) -> Text {
+    let mut result = json!({ "content": [{ "type": "text", "text": words(body, why) }], "isError": false });
+    if let Some(kind) = body.get("resultType") {
+        result["resultType"] = kind.value();
+    }
+    if body.get("isError").is_some_and(|flag| flag.is_true()) {
+        result["isError"] = json!(true);
+    }
+    Text::of(&result)
+}
+
+/// The code says what the error proves.
+fn withheld_error(body: &Text, why: Withheld) -> Text {
+    let code = body.get("code").map_or(serde_json::Value::Null, |code| code.value());
+    let words = words(body, why).replacen("The tool has run. Its result", "The tool server refused. Its error", 1);
+    Text::of(&json!({ "code": code, "message": words }))
+}
+
+#[cfg(test)]
+mod tests;

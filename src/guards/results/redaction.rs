@@ -1,0 +1,112 @@
+//! One thing that is taken out of results: what stands at a place, or what matches a pattern.
+
+use crate::mcp::json::place::Step;
+use crate::mcp::json::{Scalar, Text};
+use crate::model::diagnostic::Problems;
+use crate::model::pointer::{is_pointer, steps};
+use regex::{Regex, RegexBuilder};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Longest pattern in bytes, and what it may become (SECURITY §4).
+const LONGEST_PATTERN: usize = 512;
+const ENGINE_BYTES: usize = 256 << 10;
+/// Longest replacement in bytes.
+const LONGEST_WITH: usize = 256;
+/// Shorter values, in bytes, occur by themselves: taken out of one place, they stay in others.
+const SHORTEST: usize = 4;
+/// What stands for what was taken out.
+const WITH: &str = "[redacted]";
+
+/// What is taken out: one of `pointer` and `pattern`.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Redaction")]
+pub struct Settings {
+    /// JSON pointer into `structuredContent`, and into texts that are JSON; a step `*` is every member or element.
+    pub pointer: Option<String>,
+    /// A regular expression (RE2 syntax, linear time) that is looked for in every text of the result.
+    pub pattern: Option<String>,
+    /// What stands there instead [default: `[redacted]`].
+    pub with: Option<String>,
+}
+
+/// As run.
+#[derive(Debug)]
+pub(super) enum Redaction {
+    Place { path: Vec<Step>, with: Text },
+    Pattern { pattern: Regex, with: String },
+}
+
+impl Settings {
+    pub(super) fn compile(self, problems: &mut Problems) -> Option<Redaction> {
+        let Self { pointer, pattern, with } = self;
+        let with = with.unwrap_or_else(|| WITH.to_owned());
+        if with.len() > LONGEST_WITH {
+            let message = format!("is longer than {LONGEST_WITH} bytes");
+            problems.under("with", |problems| problems.error(message, "shorten it"));
+        }
+        match (pointer, pattern) {
+            (Some(pointer), None) => problems.under("pointer", |problems| {
+                if !is_pointer(&pointer) {
+                    problems.error(
+                        "not a JSON pointer",
+                        "write `/` and a name, such as `/customer/iban` or `/rows/*/iban`",
+                    );
+                    return None;
+                }
+                let path =
+                    steps(&pointer).into_iter().map(|step| if step == "*" { Step::Each } else { Step::To(step) });
+                Some(Redaction::Place { path: path.collect(), with: Text::string(&with) })
+            }),
+            (None, Some(pattern)) => problems.under("pattern", |problems| {
+                let pattern = compile(&pattern, problems)?;
+                Some(Redaction::Pattern { pattern, with })
+            }),
+            (Some(_), Some(_)) | (None, None) => {
+                problems.error("says not what to take out", "write one of `pointer` and `pattern`");
+                None
+            }
+        }
+    }
+}
+
+fn compile(pattern: &str, problems: &mut Problems) -> Option<Regex> {
+    let hint = "write a regular expression in RE2 syntax: no look-around, no back-references";
+    if pattern.len() > LONGEST_PATTERN {
+        problems.error(format!("is longer than {LONGEST_PATTERN} bytes"), "make several of it");
+        return None;
+    }
+    match RegexBuilder::new(pattern).size_limit(ENGINE_BYTES).dfa_size_limit(ENGINE_BYTES).build() {
+        Ok(regex) if regex.is_match("") => {
+            problems.error("matches nothing at all", "write a pattern that needs at least one character");
+            None
+        }
+        Ok(regex) => Some(regex),
+        Err(_) => {
+            problems.error("cannot be used as a pattern", hint);
+            None
+        }
+    }
+}
+
+/// What a value that was taken out may be called in a plain text.
+pub(super) fn said(value: &Text) -> Option<String> {
+    if value.is_object() || value.is_array() || value.is_null() {
+        return None;
+    }
+    let said = value
+        .as_str()
+        .map_or_else(|| String::from_utf8_lossy(value.as_bytes()).into_owned(), std::borrow::Cow::into_owned);
+    (said.len() >= SHORTEST && !matches!(said.as_str(), "true" | "false")).then_some(said)
+}
+
+/// Whether a string is the protocol's: kinds, and handles that the server must get back as it gave them.
+pub(super) fn is_protocol(one: &Scalar<'_>) -> bool {
+    const KINDS: [&str; 6] = ["text", "image", "audio", "resource", "resource_link", "form"];
+    match one.under {
+        b"requestState" | b"taskId" | b"resultType" => true,
+        b"type" => KINDS.contains(&&*one.value()),
+        _ => false,
+    }
+}

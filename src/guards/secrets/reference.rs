@@ -1,0 +1,78 @@
+//! Where references stand in a call's arguments. What was meant to be one and is none is refused, not sent.
+
+use crate::model::refusal::Refusal;
+use serde_json::Value;
+
+/// Longest name of a secret, in characters.
+pub const LONGEST_NAME: usize = 64;
+
+const OPEN: &str = "<secret_ref:";
+const CLOSE: &str = ">";
+/// What begins a reference, in either case: a model that writes it otherwise means one.
+const MEANT: &str = "<secret_ref";
+
+/// Whether it is a secret's name: `[a-z][a-z0-9_]*`, at most [`LONGEST_NAME`].
+pub fn is_name(name: &str) -> bool {
+    let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    name.len() <= LONGEST_NAME
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(letters)
+}
+
+/// Whether a text holds a reference, or what was meant to be one.
+pub(super) fn is_meant(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let begins =
+        |at: usize| bytes.get(at..at + MEANT.len()).is_some_and(|part| part.eq_ignore_ascii_case(MEANT.as_bytes()));
+    text.match_indices('<').any(|(at, _)| begins(at))
+}
+
+/// Every reference: the path to it, and the name in it.
+pub(super) fn find(arguments: &Value) -> Result<Vec<(Vec<String>, &str)>, Refusal> {
+    let mut found = Vec::new();
+    walk(arguments, &mut Vec::new(), &mut found)?;
+    Ok(found)
+}
+
+enum Step<'v> {
+    Key(&'v str),
+    Index(usize),
+}
+
+/// As deep as the reader lets arguments be.
+fn walk<'v>(
+    value: &'v Value,
+    path: &mut Vec<Step<'v>>,
+    found: &mut Vec<(Vec<String>, &'v str)>,
+) -> Result<(), Refusal> {
+    match value {
+        Value::String(text) if is_meant(text) => {
+            let name = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
+            let name = name.filter(|name| is_name(name)).ok_or(Refusal::SecretDenied)?;
+            let steps = path.iter().map(|step| match step {
+                Step::Key(key) => (*key).to_owned(),
+                Step::Index(index) => index.to_string(),
+            });
+            found.push((steps.collect(), name));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                path.push(Step::Index(index));
+                walk(item, path, found)?;
+                path.pop();
+            }
+        }
+        Value::Object(members) => {
+            for (key, item) in members {
+                if is_meant(key) {
+                    return Err(Refusal::SecretDenied);
+                }
+                path.push(Step::Key(key));
+                walk(item, path, found)?;
+                path.pop();
+            }
+        }
+    }
+    Ok(())
+}

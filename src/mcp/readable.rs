@@ -1,0 +1,233 @@
+//! What a tool's definition says to those who read it, without what cannot be seen or misleads (SECURITY §3D D6): control
+//! characters, escapes of terminals, marks that turn the direction of writing, characters without width, and tags.
+//!
+//! Pins keep a definition from changing; this keeps it from saying to a model what its operator does not see.
+
+use super::json::{Kind, Text};
+use std::borrow::Cow;
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// Longest text for reading in bytes (SECURITY §8).
+pub const LONGEST: usize = 4 << 10;
+/// Longest escape of a terminal, in characters; what is longer is text.
+const LONGEST_ESCAPE: usize = 64;
+/// Members of a definition that nobody reads as text.
+const UNREAD: [&str; 2] = ["_meta", "icons"];
+/// Keys of a schema that hold text for reading; what is under others is data, which a call must repeat as it is.
+const READ: [&[u8]; 3] = [b"description", b"title", b"$comment"];
+/// What stands at the end of what was cut.
+const CUT: &str = " […]";
+
+/// What was done to a definition.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Changes {
+    /// Characters that were taken out.
+    pub removed: usize,
+    /// Texts that were cut to [`LONGEST`].
+    pub cut: usize,
+}
+
+impl Changes {
+    /// Whether nothing was done.
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl std::fmt::Display for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { removed, cut } = self;
+        write!(
+            f,
+            "{removed} characters that cannot be seen or mislead were taken out of its texts, {cut} texts were cut"
+        )
+    }
+}
+
+/// A name or a value that a call would have to repeat holds such a character: the tool must not be offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Misleading;
+
+/// The definition as it may be read; as it was written where nothing is wrong with it.
+pub fn readable(definition: &Text) -> Result<(Text, Changes), Misleading> {
+    let (mut edits, mut changes) = (Vec::new(), Changes::default());
+    let Some(mut members) = definition.object() else { return Ok((definition.clone(), changes)) };
+    for (name, member) in definition.members().into_iter().flatten() {
+        if name.chars().any(is_misleading) {
+            return Err(Misleading);
+        }
+        if UNREAD.contains(&&*name) {
+            continue;
+        }
+        let is_schema = matches!(&*name, "inputSchema" | "outputSchema");
+        for one in member.scalars() {
+            let text = one.value();
+            let is_text = one.kind == Kind::String && (!is_schema || READ.contains(&one.under));
+            if is_text {
+                if let Cow::Owned(new) = clean(&text, &mut changes) {
+                    edits.push((one.range, Text::string(&new)));
+                }
+            } else if text.chars().any(is_misleading) {
+                return Err(Misleading);
+            }
+        }
+        if !edits.is_empty() {
+            members.set(&name, member.replaced(&std::mem::take(&mut edits)));
+        }
+    }
+    Ok((if changes.is_none() { definition.clone() } else { members.text() }, changes))
+}
+
+fn clean<'t>(text: &'t str, changes: &mut Changes) -> Cow<'t, str> {
+    if text.len() <= LONGEST && !text.chars().any(is_misleading) {
+        return Cow::Borrowed(text);
+    }
+    let (mut new, mut removed) = (String::with_capacity(text.len().min(LONGEST)), 0);
+    let mut rest = text.chars().peekable();
+    while let Some(next) = rest.next() {
+        match next {
+            '\u{1b}' => removed += 1 + escape(&mut rest),
+            '\u{9b}' => removed += 1 + sequence(&mut rest),
+            next if is_misleading(next) => removed += 1,
+            next => new.push(next),
+        }
+    }
+    if new.len() > LONGEST {
+        new.truncate(new.floor_char_boundary(LONGEST - CUT.len()));
+        new.push_str(CUT);
+        changes.cut += 1;
+    }
+    changes.removed += removed;
+    Cow::Owned(new)
+}
+
+/// Passes over what follows an ESC, if that is an escape of a terminal; says how many characters it has.
+fn escape(rest: &mut Peekable<Chars<'_>>) -> usize {
+    match rest.peek() {
+        Some('[') => {
+            rest.next();
+            1 + sequence(rest)
+        }
+        // The title of a window, a link: up to BEL or ESC \.
+        Some(']') => {
+            let mut length = 0;
+            let mut ahead = rest.clone();
+            while let Some(next) = ahead.next().filter(|_| length < 4 * LONGEST_ESCAPE) {
+                length += 1;
+                if next == '\u{7}' || (next == '\u{1b}' && ahead.next_if_eq(&'\\').is_some()) {
+                    length += usize::from(next == '\u{1b}');
+                    *rest = ahead;
+                    return length;
+                }
+            }
+            0
+        }
+        Some(_) | None => 0,
+    }
+}
+
+/// Passes over parameters and the final byte of a control sequence (ECMA-48 §5.4).
+fn sequence(rest: &mut Peekable<Chars<'_>>) -> usize {
+    let mut length = 0;
+    while length < LONGEST_ESCAPE && rest.next_if(|next| ('\u{20}'..='\u{3f}').contains(next)).is_some() {
+        length += 1;
+    }
+    length + usize::from(rest.next_if(|next| ('\u{40}'..='\u{7e}').contains(next)).is_some())
+}
+
+/// Whether a character cannot be seen, or makes others seem to be something else. Tabs and line ends do not, and neither
+/// does the mark that makes an emoji of a sign.
+pub fn is_misleading(character: char) -> bool {
+    match character {
+        '\t' | '\n' | '\r' => false,
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{fe00}'..='\u{fe0e}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => true,
+        other => other.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(definition: &Value) -> Result<(Value, Changes), Misleading> {
+        readable(&Text::of(definition)).map(|(text, changes)| (text.value(), changes))
+    }
+
+    fn tool(description: &str) -> Value {
+        json!({ "name": "a", "description": description, "inputSchema": { "type": "object" } })
+    }
+
+    /// SECURITY §3D D6: what a model would read and a person would not see is taken out.
+    #[test]
+    fn texts_are_cleaned() {
+        for (written, shown, removed) in [
+            ("Reads a file.\n\tThe path is `p`; größer, 日本語, ⚠\u{fe0f}.", None, 0),
+            ("\u{1b}[31mred\u{1b}[0m, \u{1b}[1;38;5;3mmore\u{9b}2K.", Some("red, more."), 23),
+            ("\u{1b}]0;a title\u{7}x\u{1b}]8;;http://a\u{1b}\\link", Some("xlink"), 27),
+            ("\u{1b}] not closed", Some("] not closed"), 1),
+            ("a\u{8}b\0c\u{7f}d\u{85}e", Some("abcde"), 4),
+            ("user\u{202e}txt.exe\u{202c} \u{2066}x\u{2069}\u{200f}", Some("usertxt.exe x"), 5),
+            ("pass\u{200b}word\u{feff}\u{2060}\u{ad}", Some("password"), 4),
+            ("hi\u{e0001}\u{e0049}\u{e0067}\u{e007f}\u{e0100}\u{fe01}", Some("hi"), 6),
+        ] {
+            let (seen, changes) = read(&tool(written)).unwrap();
+            assert_eq!(seen["description"], shown.unwrap_or(written), "{written:?}");
+            assert_eq!((changes.removed, changes.cut), (removed, 0), "{written:?}");
+        }
+    }
+
+    /// SECURITY §8: a description has a bound, at a character.
+    #[test]
+    fn long_texts_are_cut() {
+        let (seen, changes) = read(&tool(&"ö".repeat(LONGEST))).unwrap();
+        let seen = seen["description"].as_str().unwrap();
+        assert!(seen.len() <= LONGEST && seen.starts_with("öö") && seen.ends_with("ö […]"), "{}", seen.len());
+        assert_eq!(changes, Changes { removed: 0, cut: 1 });
+        assert!(read(&tool(&"x".repeat(LONGEST))).unwrap().1.is_none());
+    }
+
+    /// SECURITY §3D D6: titles, annotations and the texts of schemas are read, too; names and values are data, and a tool
+    /// whose data mislead is not offered; nobody reads `_meta`.
+    #[test]
+    fn data_stay_as_they_are_or_the_tool_does_not_come() {
+        let odd = "a\u{200b}b";
+        let texts = json!({ "name": "a", "title": odd, "annotations": { "title": odd, "readOnlyHint": true },
+            "inputSchema": { "type": "object", "description": odd,
+                "properties": { "p": { "title": odd, "$comment": odd, "enum": ["\t", ",", "\r\n"] } } },
+            "outputSchema": { "description": odd }, "_meta": { "k": odd }, "new": { "text": odd } });
+        let (seen, changes) = read(&texts).unwrap();
+        assert_eq!(changes.removed, 7);
+        let expected = texts.to_string().replace(odd, "ab").replace(r#"{"k":"ab"}"#, &format!("{{\"k\":\"{odd}\"}}"));
+        assert_eq!(seen.to_string(), expected);
+        for schema in [
+            json!({ "properties": { odd: {} } }),
+            json!({ "properties": { "p": { "enum": [odd] } } }),
+            json!({ "properties": { "p": { "const": odd } } }),
+            json!({ "properties": { "p": { "default": odd } } }),
+            json!({ "required": [odd] }),
+        ] {
+            let definition = json!({ "name": "a", "inputSchema": schema });
+            assert_eq!(read(&definition), Err(Misleading), "{definition}");
+        }
+        assert_eq!(read(&json!({ "name": "a", odd: 1 })), Err(Misleading));
+    }
+}

@@ -1,0 +1,193 @@
+//! A contract with variants → one contract for each (002-32). A case only narrows: what the contract asks of everybody, it
+//! asks of whoever chooses the case.
+
+use super::{effect, keys, section_by_section};
+use crate::guards::{Needed, ToolRules, arguments, rules, variants};
+use crate::model::diagnostic::Problems;
+use crate::model::ids::ServerName;
+use crate::model::pointer::is_pointer;
+use crate::policy::file::{Case, Contract, Variants};
+use crate::policy::shape::suggest;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Cases of one contract.
+const MAX_CASES: usize = 64;
+/// Characters of a case's name: it stands in ledger entries.
+const MAX_NAME: usize = 64;
+
+/// `whole`, the contract as such, with its cases: what a call is judged by that chooses none of them is refused.
+pub(super) fn compile(
+    contract: &Contract,
+    whole: ToolRules,
+    (servers, timeout): (&[ServerName], Duration),
+    problems: &mut Problems,
+) -> ToolRules {
+    let Some(Variants { by, absent, cases }) = &contract.variants else { return whole };
+    problems.under("variants", |problems| {
+        judge(contract, problems);
+        let one = |(name, case): (&String, &Case)| {
+            let rules = problems.under("cases", |problems| {
+                problems
+                    .under(name.clone(), |problems| compile_case((contract, name, case), (servers, timeout), problems))
+            });
+            (name.clone(), Arc::new(rules))
+        };
+        let rules: BTreeMap<String, Arc<ToolRules>> = cases.iter().map(one).collect();
+        let needs = needs(&whole, &rules);
+        let names: Vec<&str> = cases.keys().map(String::as_str).collect();
+        ToolRules {
+            arguments: whole.arguments.undecided(by, &names),
+            variants: Some(variants::Rule::new(by.clone(), absent.clone(), rules)),
+            needs,
+            ..whole
+        }
+    })
+}
+
+/// What the contract needs, and what its cases need besides.
+fn needs(whole: &ToolRules, cases: &BTreeMap<String, Arc<ToolRules>>) -> Vec<Needed> {
+    let mut all = whole.needs.clone();
+    for (name, rules) in cases {
+        for needed in &rules.needs {
+            if !all.iter().any(|known| known.path == needed.path) {
+                let around = ["variants", "cases", name].map(str::to_owned);
+                all.push(Needed { key: [&around[..], &needed.key[..]].concat(), path: needed.path.clone() });
+            }
+        }
+    }
+    all
+}
+
+fn judge(contract: &Contract, problems: &mut Problems) {
+    let Some(Variants { by, absent, cases }) = &contract.variants else { return };
+    if !is_pointer(by) {
+        let hint = "write `/` and the argument's name, such as `/action`";
+        problems.under("by", |problems| problems.error("not a JSON pointer to an argument", hint));
+    }
+    let names: Vec<String> = cases.keys().cloned().collect();
+    if let Some(absent) = absent.as_ref().filter(|absent| !names.contains(absent)) {
+        problems.under("absent", |problems| {
+            problems.error(format!("there is no case `{absent}`"), suggest(absent, &names));
+        });
+    }
+    problems.under("cases", |problems| {
+        if names.is_empty() || names.len() > MAX_CASES {
+            problems.error(format!("not between 1 and {MAX_CASES} cases"), "name the values of the argument");
+        }
+        for (name, case) in cases {
+            problems.under(name.clone(), |problems| judge_case(contract, (name, case), problems));
+        }
+    });
+}
+
+fn judge_case(contract: &Contract, (name, case): (&str, &Case), problems: &mut Problems) {
+    if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+        problems.error("is no value of an argument that can be named", "1 to 64 characters that can be seen");
+    }
+    problems.under("actions", |problems| {
+        for (index, action) in case.actions.iter().enumerate().filter(|(_, one)| !contract.actions.contains(one)) {
+            let message = format!("`{action}` is not among the contract's `actions`");
+            problems.under(index.to_string(), |problems| problems.error(message, suggest(action, &contract.actions)));
+        }
+    });
+    let Some(own) = &case.idempotency else { return };
+    problems.under("idempotency", |problems| {
+        for (key, is_there) in [("require", own.require), ("expose", own.expose.is_some())] {
+            if is_there {
+                let hint = "write it in the contract's `idempotency`: agents give keys to a tool, not to its variants";
+                problems.under(key, |problems| problems.error("holds for all variants or for none", hint));
+            }
+        }
+    });
+}
+
+fn compile_case(
+    (contract, name, case): (&Contract, &str, &Case),
+    (servers, timeout): (&[ServerName], Duration),
+    problems: &mut Problems,
+) -> ToolRules {
+    let merged = merge(contract, case, name);
+    effect::judge_told(&merged, problems);
+    // What the case says itself is judged where it stands; what it has from the contract was judged there.
+    section_by_section(alone(case, &merged), servers, timeout, problems);
+    let mut rules = section_by_section(merged, servers, timeout, &mut Problems::default());
+    rules.variant = Some(name.to_owned());
+    if case.budget.as_ref().is_some_and(crate::guards::budget::Settings::counts) {
+        rules.budget = rules.budget.apart(name);
+    }
+    rules
+}
+
+/// The contract that a call is judged by which chooses `case`.
+fn merge(contract: &Contract, case: &Case, name: &str) -> Contract {
+    let Case {
+        actions,
+        permission,
+        arguments,
+        rules,
+        idempotency,
+        confirms,
+        budget,
+        output,
+        side_effect,
+        irreversible,
+    } = case.clone();
+    let is_told = side_effect.is_some() || irreversible;
+    let (side_effect, irreversible) = match (effect::changes(&actions), is_told) {
+        (true, false) => (contract.side_effect.clone(), contract.irreversible),
+        _ => (side_effect, irreversible),
+    };
+    let besides = Some(Box::new(contract.permission.clone()));
+    let idempotency = idempotency.map(|own| own.within(contract.idempotency.as_ref()));
+    let mut merged = Contract {
+        actions,
+        permission: crate::guards::permission::Settings { besides, ..permission },
+        arguments: arguments::Settings::and(arguments, &contract.arguments),
+        rules: rules::Settings([contract.rules.0.clone(), rules.0].concat()),
+        idempotency: idempotency.or_else(|| contract.idempotency.clone()),
+        confirms: confirms.or_else(|| contract.confirms.clone()),
+        budget: budget.unwrap_or_default().over(&contract.budget),
+        output: output.before(&contract.output),
+        side_effect,
+        irreversible,
+        ..contract.clone()
+    };
+    // Calls that choose different cases are never the same; those without the argument have none to be told apart by.
+    if let Some(variants) = contract.variants.as_ref().filter(|variants| variants.absent.as_deref() != Some(name)) {
+        merged.idempotency = keys(&merged).map(|keys| keys.told_apart(&variants.by));
+    }
+    merged
+}
+
+/// What `case` says itself, with what its times are judged by.
+fn alone(case: &Case, merged: &Contract) -> Contract {
+    let Case {
+        actions,
+        permission,
+        arguments,
+        rules,
+        idempotency,
+        confirms,
+        budget,
+        output,
+        side_effect,
+        irreversible,
+    } = case.clone();
+    let is_timed = budget.is_some() || idempotency.is_some();
+    Contract {
+        purpose: merged.purpose.clone(),
+        actions,
+        permission,
+        arguments,
+        rules,
+        idempotency,
+        confirms,
+        budget: if is_timed { merged.budget.clone() } else { crate::guards::budget::Settings::default() },
+        output,
+        side_effect,
+        irreversible,
+        ..Contract::default()
+    }
+}
