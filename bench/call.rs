@@ -19,6 +19,7 @@ use toolgate::config;
 use toolgate::gate::call::Call;
 use toolgate::gate::effects::Effects;
 use toolgate::gate::record::{hash, intent, params_hash};
+use toolgate::gate::shown::{Reading, Variants};
 use toolgate::gate::toolbox::{Tool, Toolbox};
 use toolgate::gate::trail::Trail;
 use toolgate::gate::{Gate, IN_FLIGHT, list::Listings};
@@ -162,7 +163,7 @@ impl Stand {
         };
         let (caller, links) = (self.caller.clone(), Arc::new(self.links.alone()));
         let waiting = message.id.as_ref().map(|id| links.wait(id).unwrap()).unwrap();
-        Call { judged, caller, message, era: Era::Modern, links, outlet, waiting }
+        Call { judged, reading: Reading::default(), caller, message, era: Era::Modern, links, outlet, waiting }
     }
 
     /// The journal's thread writes at its own pace; waiting for it is no CPU time.
@@ -204,7 +205,8 @@ fn tool(servers: &Servers) -> Arc<Tool> {
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let server = servers.all()[0].clone();
     let (name, hash) = (ToolName::of(&server.settings.name, &definition.name), hash(definition.text.as_bytes()));
-    Arc::new(Tool { name, definition: Arc::new(definition), schema, output: std::sync::OnceLock::new(), hash, server })
+    let (output, variants) = (std::sync::OnceLock::new(), Variants::default());
+    Arc::new(Tool { name, definition: Arc::new(definition), schema, output, hash, server, variants })
 }
 
 fn arguments() -> Value {

@@ -7,6 +7,7 @@
 pub mod calls;
 pub mod health;
 pub mod operators;
+pub mod quarantine;
 #[cfg(test)]
 mod tests;
 
@@ -50,7 +51,8 @@ fn has_port(host: &str) -> bool {
 
 /// The routes for operators. `hosts` are all names a request may use, with their ports: see [`hosts`].
 pub fn router(status: Arc<dyn Status>, (store, operators): (Arc<dyn Store>, Operators), hosts: Vec<String>) -> Router {
-    health::routes(status)
+    health::routes(status.clone())
+        .merge(quarantine::routes(status, operators.clone()))
         .merge(calls::routes(store, operators))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
@@ -59,7 +61,11 @@ pub fn router(status: Arc<dyn Status>, (store, operators): (Arc<dyn Store>, Oper
 }
 
 async fn nothing_here() -> Response {
-    refusal(StatusCode::NOT_FOUND, "there is nothing at this path", "use /healthz, /readyz, /metrics or /api/calls")
+    refusal(
+        StatusCode::NOT_FOUND,
+        "there is nothing at this path",
+        "use /healthz, /readyz, /metrics, /api/calls or /api/quarantined",
+    )
 }
 
 async fn not_so() -> Response {

@@ -3,10 +3,12 @@
 use crate::admin;
 use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
 use crate::admin::operators::Operators;
+use crate::admin::quarantine::Quarantined;
 use crate::config::{Config, Transport as Configured};
 use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
 use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
+use crate::gate::hidden::Hidden;
 use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox, vault::Vault};
 use crate::model::clock::Clock;
 use crate::model::secret::Secret;
@@ -83,6 +85,7 @@ impl App {
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         let changed = either_changed(&tools, policy, &stop);
+        tasks::spawn("hidden tools", gate.clone().watch_hidden(changed.clone(), stop.clone()));
         let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
         tools.start(&servers, policy, &metrics, &stop);
         servers.start(&servers_running, &stop);
@@ -284,6 +287,24 @@ impl Status for View {
                 },
             },
         }
+    }
+
+    fn quarantined(&self) -> Vec<Quarantined> {
+        let gate = &self.door.gate;
+        let tools = gate.tools.current();
+        let global = tools.quarantined.iter().map(|(server, reason, why)| Quarantined {
+            server: server.to_string(),
+            profile: None,
+            reason: (*reason).to_owned(),
+            why: why.clone(),
+        });
+        let hidden = gate.hidden().into_iter().map(|Hidden { server, tool, profile, reason }| Quarantined {
+            server: server.to_string(),
+            profile: Some(profile.to_string()),
+            reason: reason.label().to_owned(),
+            why: format!("`{tool}`: {reason}"),
+        });
+        global.chain(hidden).collect()
     }
 
     fn metrics(&self) -> String {

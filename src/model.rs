@@ -8,6 +8,7 @@ pub mod entry;
 pub mod ids;
 pub mod pointer;
 mod random;
+pub mod reads;
 pub mod refusal;
 pub mod reply;
 pub mod scope;

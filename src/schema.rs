@@ -4,7 +4,9 @@
 pub mod closed;
 mod explain;
 pub mod flags;
+pub mod limits;
 mod names;
+pub mod normalize;
 mod pattern;
 pub mod preflight;
 mod survey;

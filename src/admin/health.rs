@@ -1,6 +1,7 @@
 //! Alive, ready, and metrics.
 
 use super::json_answer;
+use super::quarantine::Quarantined;
 use crate::telemetry::metrics::CONTENT_TYPE;
 use axum::Router;
 use axum::extract::State;
@@ -10,10 +11,12 @@ use axum::routing::get;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What this door asks of the rest of the process. Both must answer at once, without waiting for a disk or a tool server.
+/// What this door asks of the rest of the process. All must answer at once, without waiting for a disk or a tool server.
 pub trait Status: Send + Sync {
     /// Whether calls can be judged, and why not.
     fn ready(&self) -> Readiness;
+    /// The tools that are not shown, to nobody or in some profile.
+    fn quarantined(&self) -> Vec<Quarantined>;
     /// All metrics as text, of the content type [`CONTENT_TYPE`].
     fn metrics(&self) -> String;
 }

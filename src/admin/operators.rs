@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// The operators that the configuration names.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Operators(Vec<([u8; 32], String)>);
 
 impl Operators {

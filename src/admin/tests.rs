@@ -2,6 +2,7 @@
 
 use super::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
 use super::operators::Operators;
+use super::quarantine::Quarantined;
 use super::{hosts, router};
 use crate::model::clock::Clock;
 use crate::store::claims::Store;
@@ -36,6 +37,11 @@ impl Status for Gate {
             }],
             ledger: LedgerStatus { writable: true, entries: 12, dropped: 0, last_fault: None },
         }
+    }
+
+    fn quarantined(&self) -> Vec<Quarantined> {
+        let (server, profile) = ("search".to_owned(), Some("openai".to_owned()));
+        vec![Quarantined { server, profile, reason: "profile_root".to_owned(), why: "`search__find`: …".to_owned() }]
     }
 
     fn metrics(&self) -> String {
@@ -202,4 +208,20 @@ fn the_names_of_a_listener() {
             "[fd00::1]:80",
         ]
     );
+}
+
+/// 001-21: operators list what is hidden, with a token only.
+#[tokio::test]
+async fn hidden_tools_are_listed_for_operators() {
+    let secret = crate::model::secret::Secret::new("token-of-an-operator".to_owned());
+    let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
+    let router = router(Arc::new(Gate { ready: true }), (store(), Operators::new([("ann", &secret)])), names);
+    for (bearer, expected) in [("Bearer token-of-an-operator", StatusCode::OK), ("Bearer no", StatusCode::UNAUTHORIZED)]
+    {
+        let headers = [("host", "127.0.0.1:7778"), ("authorization", bearer)];
+        let answer = router.clone().oneshot(request("GET", "/api/quarantined", &headers)).await.unwrap();
+        assert_eq!(answer.status(), expected);
+        let text = String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap();
+        assert_eq!(text.contains("profile_root"), expected == StatusCode::OK, "{text}");
+    }
 }

@@ -6,6 +6,7 @@ use super::serve::runtime;
 use crate::app::{App, bind};
 use crate::config::{Config, Loaded};
 use crate::gate::fit::{self, Unfit};
+use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
 use crate::guards::Mode;
 use crate::policy::live::Live;
@@ -74,6 +75,9 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
     }
     for (server, _, why) in &app.door.gate.tools.current().quarantined {
         found.wrong(&format!("a tool of `{server}` is quarantined: {why}"));
+    }
+    for Hidden { tool, profile, reason, .. } in app.door.gate.hidden() {
+        found.wrong(&format!("`{tool}` is not shown in profile {profile}: {reason}"));
     }
     let policy = app.door.policy.current();
     for Unfit { tool, words, .. } in fit::unfit(&policy, &app.door.gate.tools.current()) {

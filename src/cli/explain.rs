@@ -12,8 +12,12 @@ use crate::policy::Policy;
 use crate::policy::pack::Before;
 use crate::schema::validate::Schema;
 use anyhow::{Context as _, bail};
+use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+
+mod shown;
 
 /// The call to explain.
 #[derive(Debug, clap::Args)]
@@ -53,8 +57,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     }
     // The task of a call that is only explained has no calls yet.
     let (caller, before) = (&*caller, &Before::default());
-    let question = Question { caller, tool: &tool, schema: &schema, arguments: &arguments, key: None, before };
-    let verdict = screen.judge(&question);
+    let read = screen.read_back((caller, &tool), &schema, &arguments);
+    let verdict = read.and_then(|arguments| {
+        let question = Question { caller, tool: &tool, schema: &schema, arguments: &arguments, key: None, before };
+        screen.judge(&question)
+    });
     let mut out = screen.out;
     let code = match (&verdict, policy.mode) {
         (Ok(()), _) => {
@@ -99,6 +106,19 @@ impl Notes for Screen<'_> {
 }
 
 impl Screen<'_> {
+    /// What the arguments are under the server's own names, where the caller's profile shows others.
+    fn read_back<'a>(
+        &mut self,
+        (caller, tool): (&Caller, &ToolName),
+        schema: &Schema,
+        arguments: &'a Value,
+    ) -> Result<Cow<'a, Value>, Refusal> {
+        match self.policy.allowlist.admit(caller, tool) {
+            Ok(admitted) => shown::read_back((caller, tool, admitted.rules()), schema, arguments, &mut self.out),
+            Err(_) => Ok(Cow::Borrowed(arguments)),
+        }
+    }
+
     /// Step 2, layer by layer.
     pub(super) fn layers(&mut self, caller: &Caller, tool: &ToolName) {
         for step in self.policy.allowlist.explain(caller, tool) {

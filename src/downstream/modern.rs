@@ -116,15 +116,19 @@ impl Door {
         }
         let name = message.body.as_ref().and_then(|params| params.get("name"));
         let Some(name) = name.as_ref().and_then(Text::as_str) else { return Ok(()) };
-        let (tool, ..) = scope.tool(&name);
+        let (tool, ..) = self.gate.named(caller, scope, &name);
         let Some(tool) = self.gate.visible(caller, &tool) else { return Ok(()) };
         if tool.definition.header_params.is_empty() {
             return Ok(());
         }
         let arguments = crate::mcp::headers::arguments_of(message.body.as_ref());
+        let (arguments, told) = self.gate.declared(caller, &tool, arguments);
         for param in &tool.definition.header_params {
             let mut values = headers.get_all(param.header.as_str()).iter();
             let (first, second) = (values.next(), values.next());
+            if first.is_none() && !told {
+                continue;
+            }
             if second.is_some() || !param.agrees(first.map(http::HeaderValue::as_bytes), &arguments) {
                 let shown = param.header.strip_prefix(PARAM_PREFIX).unwrap_or_default();
                 let words =

@@ -3,6 +3,7 @@
 use super::Door;
 use crate::failpoint;
 use crate::gate::call::Call;
+use crate::gate::shown::Reading;
 use crate::guards::{idempotency, task};
 use crate::mcp::answer::{INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::KEY;
@@ -179,7 +180,7 @@ impl Door {
         if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
             return refuse(INVALID_PARAMS, "`params._meta` must be an object");
         }
-        let (tool, server, own_name) = arrived.scope.tool(&name);
+        let (tool, server, own_name) = self.gate.named(&arrived.caller, &arrived.scope, &name);
         let request_id =
             message.id.as_ref().map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned()).unwrap_or_default();
         let mut trace = trace(&arrived);
@@ -207,7 +208,8 @@ impl Door {
             said,
         };
         let (era, caller, links) = (arrived.revision.era(), arrived.caller, arrived.links);
-        Ok((span, Call { judged, caller, message: arrived.message, era, links, outlet, waiting }))
+        let reading = Reading::default();
+        Ok((span, Call { judged, reading, caller, message: arrived.message, era, links, outlet, waiting }))
     }
 }
 

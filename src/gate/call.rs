@@ -7,6 +7,7 @@ use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
 use super::observe::observed;
 use super::sealing::send;
+use super::shown::{Reading, read_back};
 use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
@@ -41,6 +42,8 @@ use std::sync::Arc;
 pub struct Call {
     /// What the guards judge.
     pub judged: ToolCall,
+    /// Whether its arguments are those that the agent wrote.
+    pub reading: Reading,
     /// Who calls.
     pub caller: Arc<Caller>,
     /// The request as it was read.
@@ -72,6 +75,14 @@ impl Call {
         self.message.meta(FENCE)?.get("token")?.value().as_u64()
     }
 
+    /// Step 3: whether the arguments could be read back.
+    fn read(&self) -> Result<(), Refusal> {
+        match &self.reading {
+            Reading::Impossible(refusal) => Err(refusal.clone()),
+            Reading::AsWritten | Reading::Back => Ok(()),
+        }
+    }
+
     /// The call as the key is made of it.
     pub(super) fn asked<'a>(&'a self, tool: &'a Tool) -> Asked<'a> {
         let (judged, server) = (&self.judged, &tool.server.settings.name);
@@ -99,6 +110,7 @@ impl Gate {
     pub async fn call_tool(self: Arc<Self>, call: Call) {
         let policy = self.policy.current();
         let tool = self.tools.current().find(&call.judged.tool).cloned();
+        let (tool, call) = read_back(&self, &policy, tool, call);
         let call = Arc::new(match &tool {
             Some(tool) => call.without_key(&policy, tool),
             None => call,
@@ -218,6 +230,7 @@ fn judged(
 ) -> Result<Ruled, Refusal> {
     let unseen = admitted.would_refuse().or_else(|| pinned::would_refuse(policy, tool));
     trail.check(Stage::Visible, unseen.map_or(Ok(()), Err))?;
+    trail.check(Stage::Arguments, call.read())?;
     judge::ruled(admitted, &call.caller, (&tool.schema, &call.judged.arguments), trail)
 }
 

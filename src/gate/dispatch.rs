@@ -4,6 +4,7 @@ use super::call::Call;
 use super::effects::Claimed;
 use super::late::{Exchange, LATEST};
 use super::placing::Placed;
+use super::shown::Reading;
 use super::toolbox::Tool;
 use super::trail::Broken;
 use crate::failpoint;
@@ -170,7 +171,8 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
         }
     }
     // Set again, in its place: what is not placed stays as it was written.
-    if let Some(arguments) = placed.arguments(sent.get("arguments")) {
+    let read = (call.reading == Reading::Back).then(|| Text::of(&call.judged.arguments));
+    if let Some(arguments) = placed.arguments(read.as_ref().or(sent.get("arguments"))) {
         params.set("arguments", arguments);
     }
     if let Some(meta) = placed.meta(sent.get("_meta").map(without_ours).as_ref()) {

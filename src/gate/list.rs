@@ -1,11 +1,12 @@
 //! `tools/list`: what this caller may call, judged by the same guard as the call itself. A hint; the call is judged again.
 
-use super::placing::with_key;
+use super::shown::{Listed, Names};
 use super::toolbox::{Tool, Tools};
 use super::{Gate, fit, pinned};
 use crate::mcp::json::{Object, Text, push_string};
 use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
+use crate::model::reads::{Profile, Reads};
 use crate::model::scope::Scope;
 use crate::policy::Policy;
 use base64::Engine as _;
@@ -29,11 +30,13 @@ pub struct NoSuchPage;
 #[derive(Default)]
 pub struct Listings {
     made: Mutex<HashMap<Key, Text>>,
+    pub(super) names: Names,
 }
 
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     agent: String,
+    reads: Reads,
     scope: Scope,
     modern: bool,
     policy: String,
@@ -57,6 +60,7 @@ impl Gate {
         };
         let key = Key {
             agent: caller.agent.to_string(),
+            reads: caller.reads,
             scope: scope.clone(),
             modern: era == Era::Modern,
             policy: policy.version.clone(),
@@ -66,7 +70,7 @@ impl Gate {
         if let Some(made) = self.listings.made.lock().get(&key) {
             return Ok(made.clone());
         }
-        let page = page(&policy, &tools, caller, (scope, era, offset)).ok_or(NoSuchPage)?;
+        let page = self.page((&policy, &tools), caller, (scope, era, offset)).ok_or(NoSuchPage)?;
         let mut made = self.listings.made.lock();
         made.retain(|old, _| old.policy == key.policy && old.tools == key.tools);
         if made.len() < KEPT {
@@ -79,76 +83,70 @@ impl Gate {
     pub fn visible(&self, caller: &Caller, name: &crate::model::ids::ToolName) -> Option<Arc<Tool>> {
         let policy = self.policy.current();
         let tool = self.tools.current().find(name)?.clone();
-        is_visible(&policy, caller, &tool).then_some(tool)
+        let is_shown = || caller.reads.profile == Profile::None || self.variant(&policy, caller, &tool).is_ok();
+        (is_visible(&policy, caller, &tool) && is_shown()).then_some(tool)
     }
 }
 
 /// Steps 1 and 2, and nothing else, decide what is listed.
-fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
+pub(super) fn is_visible(policy: &Policy, caller: &Caller, tool: &Tool) -> bool {
     let is_offered = fit::is_offered(policy, tool) && pinned::is_offered(policy, tool);
     is_offered && policy.allowlist.admit(caller, &tool.name).is_ok()
 }
 
-/// The definition as its server wrote it, as far as it can be read, with the argument for the key where the contract shows
-/// one, and without an output schema that the contract's rules for results may break (PROTOCOL §5.1).
-fn definition(policy: &Policy, caller: &Caller, tool: &Tool) -> Text {
-    let admitted = policy.allowlist.admit(caller, &tool.name).ok();
-    let key = admitted.as_ref().and_then(|admitted| admitted.rules().idempotency.as_ref()?.shown(&tool.schema));
-    let reshaped = admitted.is_some_and(|admitted| admitted.rules().results.may_reshape());
-    let mut shown = tool.definition.shown.clone();
-    if let Some(mut members) = shown.object().filter(|members| reshaped && members.get("outputSchema").is_some()) {
-        members.remove("outputSchema");
-        shown = members.text();
-    }
-    key.map_or_else(|| shown.clone(), |key| with_key(&shown, key))
-}
-
-fn page(policy: &Policy, tools: &Tools, caller: &Caller, (scope, era, offset): (&Scope, Era, usize)) -> Option<Text> {
-    let visible =
-        tools.all.iter().filter(|tool| scope.holds(&tool.server.settings.name) && is_visible(policy, caller, tool));
-    let visible: Vec<_> = visible.collect();
-    if offset > 0 && offset >= visible.len() {
-        return None;
-    }
-    let shown = &visible[offset..visible.len().min(offset + PAGE)];
-    let mut result = rest(scope, shown);
-    let mut array = vec![b'['];
-    for (index, tool) in shown.iter().enumerate() {
-        if index > 0 {
-            array.push(b',');
+impl Gate {
+    fn page(
+        &self,
+        (policy, tools): (&Policy, &Tools),
+        caller: &Caller,
+        (scope, era, offset): (&Scope, Era, usize),
+    ) -> Option<Text> {
+        let holds = |tool: &&Arc<Tool>| scope.holds(&tool.server.settings.name) && is_visible(policy, caller, tool);
+        let visible = tools.all.iter().filter(holds).collect();
+        let (visible, _) = self.fitting(policy, tools, (caller, scope), visible);
+        if offset > 0 && offset >= visible.len() {
+            return None;
         }
-        push_tool(&mut array, scope, tool, &definition(policy, caller, tool));
+        let shown = &visible[offset..visible.len().min(offset + PAGE)];
+        let mut result = rest(scope, shown);
+        let mut array = vec![b'['];
+        for (index, listed) in shown.iter().enumerate() {
+            if index > 0 {
+                array.push(b',');
+            }
+            push_tool(&mut array, listed);
+        }
+        array.push(b']');
+        // Made of texts that were read strictly, so reading it again cannot fail.
+        let limits = crate::mcp::json::Limits { bytes: usize::MAX, nodes: usize::MAX, ..crate::mcp::json::FROM_SERVER };
+        result.set("tools", Text::read(Bytes::from(array), &limits).ok()?);
+        if offset + PAGE < visible.len() {
+            result.set("nextCursor", Text::string(&cursor(policy, tools, offset + PAGE)));
+        }
+        if era == Era::Modern {
+            result.set("resultType", Text::string("complete"));
+            // The policy may be reloaded at any moment, and the list depends on who asks (PROTOCOL §1.9).
+            result.set("ttlMs", Text::of(&0.into()));
+            result.set("cacheScope", Text::string("private"));
+        }
+        Some(result.text())
     }
-    array.push(b']');
-    // Made of texts that were read strictly, so reading it again cannot fail.
-    let limits = crate::mcp::json::Limits { bytes: usize::MAX, nodes: usize::MAX, ..crate::mcp::json::FROM_SERVER };
-    result.set("tools", Text::read(Bytes::from(array), &limits).ok()?);
-    if offset + PAGE < visible.len() {
-        result.set("nextCursor", Text::string(&cursor(policy, tools, offset + PAGE)));
-    }
-    if era == Era::Modern {
-        result.set("resultType", Text::string("complete"));
-        // The policy may be reloaded at any moment, and the list depends on who asks (PROTOCOL §1.9).
-        result.set("ttlMs", Text::of(&0.into()));
-        result.set("cacheScope", Text::string("private"));
-    }
-    Some(result.text())
 }
 
-fn rest(scope: &Scope, shown: &[&Arc<Tool>]) -> Object {
-    match (scope, shown.first().and_then(|tool| tool.server.up())) {
+fn rest(scope: &Scope, shown: &[Listed]) -> Object {
+    match (scope, shown.first().and_then(|listed| listed.tool.server.up())) {
         (Scope::One(_), Some(up)) => up.catalog.rest.clone(),
         (Scope::One(_), None) | (Scope::All, _) => Object::new(),
     }
 }
 
-fn push_tool(out: &mut Vec<u8>, scope: &Scope, tool: &Tool, definition: &Text) {
-    let Scope::All = scope else {
+fn push_tool(out: &mut Vec<u8>, Listed { tool, name, definition }: &Listed) {
+    if *name == tool.definition.name {
         out.extend_from_slice(definition.as_bytes());
         return;
-    };
+    }
     out.extend_from_slice(b"{\"name\":");
-    push_string(out, tool.name.as_str());
+    push_string(out, name);
     for (key, value) in definition.members().into_iter().flatten() {
         if key != "name" {
             out.push(b',');

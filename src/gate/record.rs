@@ -237,7 +237,7 @@ fn entry(
             .filter(|refusal| **refusal != Refusal::Planned)
             .map(|refusal| refusal.code().to_owned()),
         stage: trail.stage.as_str().to_owned(),
-        decided_by: decided.and_then(|refusal| decided_by((policy, call, tool), refusal)),
+        decided_by: decided.and_then(|refusal| decided_by(gate, (policy, call, tool), refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
         is_error: answered.map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
@@ -278,7 +278,7 @@ fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> State {
 }
 
 /// Layer and pattern, or rule; for operators only.
-fn decided_by((policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<String> {
+fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<String> {
     if *refusal != Refusal::ToolNotAllowlisted {
         return refusal.contract_code().map(|code| format!("rule {code}"));
     }
@@ -287,7 +287,8 @@ fn decided_by((policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<Str
     let unfit = tool.and_then(|tool| fit::words(policy, tool));
     let unapproved = tool.and_then(|tool| pinned::judge(policy, tool).err());
     let unapproved = || unapproved.map_or("no server offers the tool", Unapproved::words).to_owned();
-    let other = || unfit.unwrap_or_else(unapproved);
+    let hidden = || gate.why_hidden(policy, &call.caller, &call.judged.tool);
+    let other = || unfit.or_else(hidden).unwrap_or_else(unapproved);
     Some(step.map_or_else(other, |step| step.to_string()))
 }
 

@@ -3,6 +3,7 @@
 
 use super::collisions;
 use super::pinned::{self, Told};
+use super::shown::Variants;
 use crate::guards::ToolRules;
 use crate::mcp::message::Message;
 use crate::mcp::tools::Definition;
@@ -34,6 +35,8 @@ pub struct Tool {
     pub hash: String,
     /// Where it lives.
     pub server: Arc<Server>,
+    /// How it is shown, profile by profile (002-36).
+    pub variants: Variants,
 }
 
 impl Tool {
@@ -250,5 +253,6 @@ fn compile(
         tracing::warn!(tool = %name, changes = %definition.changes, "a tool's definition is not shown as it was written");
     }
     let (name, definition, server) = (name.clone(), definition.clone(), server.clone());
-    Ok(Arc::new(Tool { name, definition, schema, output: OnceLock::new(), hash, server }))
+    let (output, variants) = (OnceLock::new(), Variants::default());
+    Ok(Arc::new(Tool { name, definition, schema, output, hash, server, variants }))
 }

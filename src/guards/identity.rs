@@ -15,6 +15,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
+mod schemas;
+
+pub use schemas::Settings as SchemaSettings;
+
 /// The agent of every message when no callers are configured.
 pub const ANONYMOUS: &str = "anonymous";
 
@@ -53,6 +57,9 @@ pub struct CallerSettings {
     /// May it use tools that are `owner_only`?
     #[serde(default)]
     pub owner: bool,
+    /// Which schemas and names it is shown.
+    #[serde(default)]
+    pub schemas: SchemaSettings,
 }
 
 /// A trusted program between agents and toolgate. Its header counts only in a message that carries its own token.
@@ -114,10 +121,14 @@ impl Section for Settings {
         problems.under(Self::NAME, |problems| {
             for (index, settings) in callers.into_iter().enumerate() {
                 problems.under(index.to_string(), |problems| settings.judge(&names, problems));
-                let CallerSettings { agent, token, front_end, tenant, roles, group, model, owner } = settings;
+                let CallerSettings { agent, token, front_end, tenant, roles, group, model, owner, schemas } = settings;
+                let reads = problems.under(index.to_string(), |problems| {
+                    problems.under("schemas", |problems| schemas.compile(model.as_deref(), problems))
+                });
                 let agent = AgentId::new(&agent);
                 let tenant = tenant.as_deref().map(TenantId::new);
-                let caller = Arc::new(Caller { agent: agent.clone(), tenant, roles, group, model, owner });
+                let caller = Caller::named(agent.as_str());
+                let caller = Arc::new(Caller { tenant, roles, group, model, owner, reads, ..caller });
                 rule.callers.push(Arc::clone(&caller));
                 problems.under(index.to_string(), |problems| {
                     if let Some(token) = token {
@@ -196,9 +207,7 @@ fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems)
 impl Rule {
     /// Takes everybody for the agent [`ANONYMOUS`], without tenant or roles.
     pub fn anonymous() -> Self {
-        let agent = AgentId::new(ANONYMOUS);
-        let caller = Caller { agent, tenant: None, roles: Vec::new(), group: None, model: None, owner: false };
-        let caller = Arc::new(caller);
+        let caller = Arc::new(Caller::named(ANONYMOUS));
         Self { tokens: Vec::new(), callers: vec![Arc::clone(&caller)], anonymous: Some(caller) }
     }
 
@@ -232,6 +241,11 @@ impl Rule {
                 header(name).and_then(|agent| agents.get(agent)).cloned().ok_or(Unauthorized::UnknownAgent)
             }
         }
+    }
+
+    /// All callers.
+    pub fn callers(&self) -> &[Arc<Caller>] {
+        &self.callers
     }
 
     /// The groups that callers are in.

@@ -1,6 +1,8 @@
 //! Who calls: one immutable record, made once when the message arrives (001-60).
 
 use super::ids::{AgentId, TenantId};
+use super::reads::Reads;
+use std::sync::Arc;
 
 /// The identity behind a message. Built by `guards::identity` from a credential, never from what a message claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,4 +19,35 @@ pub struct Caller {
     pub model: Option<String>,
     /// May it use owner-only tools? Strictly from the configuration (001-03).
     pub owner: bool,
+    /// The profile whose layer holds for it (001-05).
+    pub profile: Option<String>,
+    /// Where it runs (001-12).
+    pub environment: Option<String>,
+    /// Every entry of the agent that started it: it sees nothing that one of them does not see (001-13).
+    pub parents: Vec<Arc<Self>>,
+    /// Which schemas and names it can be shown (001-19).
+    pub reads: Reads,
+}
+
+impl Caller {
+    /// That agent, of which nothing else is known.
+    pub fn named(agent: &str) -> Self {
+        Self {
+            agent: AgentId::new(agent),
+            tenant: None,
+            roles: Vec::new(),
+            group: None,
+            model: None,
+            owner: false,
+            profile: None,
+            environment: None,
+            parents: Vec::new(),
+            reads: Reads::default(),
+        }
+    }
+
+    /// The provider of its model: what stands before the first `/`.
+    pub fn provider(&self) -> Option<&str> {
+        self.model.as_deref().map(|model| model.split_once('/').map_or(model, |(provider, _)| provider))
+    }
 }

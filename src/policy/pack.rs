@@ -4,6 +4,7 @@ use super::Methods;
 use super::compile::{self, Basis, Compiled};
 use super::locate::Document;
 use super::shape;
+use crate::guards::secrets::Bindings;
 use crate::guards::{Mode, identity};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
@@ -164,6 +165,7 @@ impl Pack {
             session_header: None,
             policies: self.policies.clone(),
             pins: None,
+            secrets: Bindings::default(),
             written: Value::Null,
         };
         compile::compile(basis, Vec::new())

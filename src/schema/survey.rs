@@ -54,6 +54,8 @@ pub(super) struct Survey<'a> {
     by_address: HashMap<*const Value, usize>,
     anchors: HashMap<(usize, &'a str), usize>,
     references: Vec<(usize, &'a str)>,
+    /// Where each `$ref` leads; not where what stands for a place that only a validator knows does.
+    targets: HashMap<usize, usize>,
     dynamic: usize,
 }
 
@@ -109,8 +111,17 @@ impl<'a> Survey<'a> {
         while let Some((from, reference)) = survey.references.pop() {
             let target = survey.resolve(from, reference)?;
             survey.nodes[from].steps.push((Step::Same, target));
+            if survey.nodes[from].schema.get("$ref").and_then(Value::as_str) == Some(reference) {
+                survey.targets.insert(from, target);
+            }
         }
         Ok(survey)
+    }
+
+    /// What the `$ref` of this subschema means.
+    pub(super) fn target(&self, schema: &Value) -> Option<&'a Value> {
+        let node = self.by_address.get(&std::ptr::from_ref(schema))?;
+        self.targets.get(node).map(|&target| self.nodes[target].schema)
     }
 
     fn visit(&mut self, schema: &'a Value, resource: usize) -> Result<usize, Quarantine> {

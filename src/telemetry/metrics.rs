@@ -13,7 +13,7 @@ pub use labels::{CallLabels, Outcome, Reload};
 use crate::model::ids::ServerName;
 use crate::model::scrub::KNOWN;
 use effects::Effects;
-use labels::{Pair, Server};
+use labels::{Hidden, Pair, Server};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -45,8 +45,10 @@ pub struct Metrics {
     stages: Stages,
     upstream: Family<Server, Histogram, Buckets>,
     upstream_up: Family<Server, Gauge>,
-    quarantined: Family<Pair, Gauge>,
+    quarantined: Family<Hidden, Gauge>,
     quarantined_by_server: Mutex<BTreeMap<ServerName, Vec<(&'static str, i64)>>>,
+    quarantined_by_profile: Mutex<Vec<Hidden>>,
+    normalized: Family<Pair, Counter>,
     reloads: Family<Pair, Counter>,
     policy_stale: Gauge,
     dropped: Family<Pair, Counter>,
@@ -87,6 +89,8 @@ impl Metrics {
             upstream_up: Family::default(),
             quarantined: Family::default(),
             quarantined_by_server: Mutex::default(),
+            quarantined_by_profile: Mutex::default(),
+            normalized: Family::default(),
             reloads: Family::default(),
             policy_stale: Gauge::default(),
             dropped: Family::default(),
@@ -98,6 +102,9 @@ impl Metrics {
         };
         for outcome in [Reload::Swapped, Reload::Kept] {
             drop(metrics.reloads.get_or_create_owned(&Pair("outcome", outcome.word())));
+        }
+        for outcome in ["known", "made"] {
+            drop(metrics.normalized.get_or_create_owned(&Pair("outcome", outcome)));
         }
         metrics.register_calls();
         metrics.register_rest();
@@ -128,8 +135,13 @@ impl Metrics {
         registry.register("toolgate_upstream_up", "1 while the tool server answers", self.upstream_up.clone());
         registry.register(
             "toolgate_quarantined_tools",
-            "Tools hidden from every agent because their definition cannot be judged",
+            "Tools hidden because their definition cannot be judged, or a profile cannot show it",
             self.quarantined.clone(),
+        );
+        registry.register(
+            "toolgate_normalized_schemas",
+            "Schemas fitted to a profile, by whether they were known already",
+            self.normalized.clone(),
         );
         registry.register("toolgate_reloads", "Reloads of the policy, by what became of them", self.reloads.clone());
         registry.register(
@@ -210,8 +222,26 @@ impl Metrics {
         let reasons = old.iter().map(|(reason, _)| *reason).chain(tools.iter().map(|(reason, _)| *reason));
         for reason in reasons {
             let sum = servers.values().flatten().filter(|(name, _)| *name == reason).map(|(_, count)| count).sum();
-            self.quarantined.get_or_create(&Pair("reason", reason)).set(sum);
+            self.quarantined.get_or_create(&Hidden(reason, None)).set(sum);
         }
+    }
+
+    /// All tools that a profile cannot show, by reason, profile and number; replaces what was last said of profiles.
+    pub fn hidden(&self, tools: &[(&'static str, &'static str, usize)]) {
+        let mut old = self.quarantined_by_profile.lock();
+        for one in old.drain(..) {
+            self.quarantined.get_or_create(&one).set(0);
+        }
+        for (reason, profile, count) in tools {
+            let labels = Hidden(reason, Some(profile));
+            self.quarantined.get_or_create(&labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
+            old.push(labels);
+        }
+    }
+
+    /// A tool was shown in a profile, by a schema that was made for it now or was known.
+    pub fn normalized(&self, known: bool) {
+        self.normalized.get_or_create(&Pair("outcome", if known { "known" } else { "made" })).inc();
     }
 
     /// The policy was reloaded; also says whether the policy in force is stale.

@@ -33,6 +33,7 @@ mod results;
 mod resume;
 mod secrets;
 mod settle;
+mod shown;
 mod start;
 mod states;
 mod synced;

@@ -295,3 +295,11 @@ fn packs_that_are_not_there_are_asked_for() {
     let error = run_into(&args, &mut String::new()).unwrap_err().to_string();
     assert!(error.starts_with("no test packs in ") && error.contains("in a directory `tests`"), "{error}");
 }
+
+/// 003-30 … 003-35, 003-38, 003-99, 003-100, 003-103, 003-116: the packs of the library pass, too.
+#[test]
+fn the_library_ships_whole_packs() {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/library");
+    let (out, code) = test(&library, &["--quiet"]);
+    assert_eq!(code, 0, "{out}");
+}

@@ -15,9 +15,7 @@ fn open(sessions: &Sessions, agent: &str) -> Arc<Session> {
     let (connections, guard, leftovers) = (connections().unwrap(), PathBuf::new(), Arc::default());
     let servers = Arc::new(Servers::new(Vec::new(), &Surroundings { connections, guard, leftovers }));
     let links = Arc::new(Links::session(servers, Text::of(&json!({})), mpsc::channel(1).0));
-    let caller =
-        Caller { agent: AgentId::new(agent), tenant: None, roles: vec![], group: None, model: None, owner: false };
-    sessions.open(Arc::new(caller), Scope::All, Revision::NEWEST_LEGACY, links).unwrap()
+    sessions.open(Arc::new(Caller::named(agent)), Scope::All, Revision::NEWEST_LEGACY, links).unwrap()
 }
 
 fn answer(id: u64) -> Outgoing {

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 
 fn caller(agent: &str, owner: bool) -> Caller {
-    let agent = AgentId::new(agent);
-    Caller { agent, tenant: None, roles: Vec::new(), group: None, model: None, owner }
+    Caller { owner, ..Caller::named(agent) }
 }
 
 fn layers(allow: Option<&[&str]>, deny: &[&str]) -> Vec<Layer> {

@@ -1,7 +1,6 @@
 //! Prices, limits in layers, and what is said when they are reached.
 
 use super::*;
-use crate::model::ids::AgentId;
 use crate::model::refusal::Retry;
 use crate::store::state::budget::{Dimension, Task};
 use serde_json::json;
@@ -23,7 +22,7 @@ fn tasks(written: Value) -> Tasks {
 
 fn bot() -> Caller {
     let group = Some("support".to_owned());
-    Caller { agent: AgentId::new("bot"), tenant: None, roles: Vec::new(), group, model: None, owner: false }
+    Caller { group, ..Caller::named("bot") }
 }
 
 fn tool() -> ToolName {

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::guards::Mode;
-use crate::model::ids::{AgentId, TenantId};
+use crate::model::ids::TenantId;
 use serde_json::json;
 
 fn caller(agent: &str, tenant: Option<&str>) -> Caller {
     let tenant = tenant.map(TenantId::new);
-    Caller { agent: AgentId::new(agent), tenant, roles: Vec::new(), group: None, model: None, owner: false }
+    Caller { tenant, ..Caller::named(agent) }
 }
 
 fn rule(written: Value) -> Rule {

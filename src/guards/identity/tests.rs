@@ -15,6 +15,7 @@ fn caller(agent: &str, token: Option<&str>, front_end: Option<&str>) -> CallerSe
         group: None,
         model: None,
         owner: false,
+        schemas: SchemaSettings::default(),
     }
 }
 

@@ -1,17 +1,14 @@
 //! Scenarios of roles, tenants and resources.
 
 use super::*;
-use crate::model::ids::{AgentId, TenantId};
+use crate::model::ids::TenantId;
 use serde_json::json;
 
 fn caller(tenant: Option<&str>, roles: &[&str]) -> Caller {
     Caller {
-        agent: AgentId::new("bot"),
         tenant: tenant.map(TenantId::new),
         roles: roles.iter().map(|&role| role.to_owned()).collect(),
-        group: None,
-        model: None,
-        owner: false,
+        ..Caller::named("bot")
     }
 }
 

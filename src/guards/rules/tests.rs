@@ -3,18 +3,16 @@
 use super::*;
 use crate::guards::evidence::Checked;
 use crate::guards::{arguments, permission};
-use crate::model::ids::{AgentId, TenantId};
+use crate::model::ids::TenantId;
 use crate::schema::Schema;
 use serde_json::json;
 
 fn caller() -> Caller {
     Caller {
-        agent: AgentId::new("support-bot"),
         tenant: Some(TenantId::new("t_001")),
         roles: vec!["billing_admin".to_owned()],
         group: Some("support".to_owned()),
-        model: None,
-        owner: false,
+        ..Caller::named("support-bot")
     }
 }
 

@@ -1,13 +1,13 @@
 //! Names of tasks and sessions.
 
 use super::*;
-use crate::model::ids::{ActionId, AgentId, ToolName};
+use crate::model::ids::{ActionId, ToolName};
 use serde_json::json;
 use std::time::Duration;
 
 fn caller(agent: &str, tenant: Option<&str>) -> Caller {
     let tenant = tenant.map(TenantId::new);
-    Caller { agent: AgentId::new(agent), tenant, roles: Vec::new(), group: None, model: None, owner: false }
+    Caller { tenant, ..Caller::named(agent) }
 }
 
 fn call(session: Option<&str>, said: Said) -> ToolCall {

@@ -37,8 +37,7 @@ fn compile_files(files: &[(&str, &str)], mode: Mode) -> (Compiled, String) {
 }
 
 fn bot() -> Caller {
-    let agent = AgentId::new("support-bot");
-    Caller { agent, tenant: None, roles: Vec::new(), group: None, model: None, owner: false }
+    Caller::named("support-bot")
 }
 
 const GOOD: &str = r#"

@@ -154,6 +154,17 @@ impl EncodeLabelSet for Server {
     }
 }
 
+/// Why tools are hidden, and in which profile only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Hidden(pub(super) &'static str, pub(super) Option<&'static str>);
+
+impl EncodeLabelSet for Hidden {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        ("reason", self.0).encode(encoder.encode_label())?;
+        self.1.map_or(Ok(()), |profile| ("profile", profile).encode(encoder.encode_label()))
+    }
+}
+
 /// One label whose name and values are fixed in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Pair(pub(super) &'static str, pub(super) &'static str);

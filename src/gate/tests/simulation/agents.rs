@@ -3,6 +3,7 @@
 use super::process::{TOOLS, bank};
 use super::{AGENTS, DEEDS, OUTSIDE, TASKS, World};
 use crate::gate::call::Call;
+use crate::gate::shown::Reading;
 use crate::guards::idempotency::META;
 use crate::guards::task::{Belonging, SESSION};
 use crate::mcp::answer::DECISION;
@@ -191,7 +192,8 @@ impl World {
         let caller = self.ground.caller.clone();
         let session = Belonging::of(&caller, &judged).unwrap().session.key;
         self.book.borrow_mut().places.insert(asked.deed % TASKS, session);
-        let call = Call { judged, caller, message, era: Era::Modern, links: links.clone(), outlet, waiting };
+        let (era, reading) = (Era::Modern, Reading::default());
+        let call = Call { judged, reading, caller, message, era, links: links.clone(), outlet, waiting };
         self.run_in(process.group, process.gate.clone().call_tool(call));
         Some(Request { action, id, links, inlet })
     }

@@ -6,6 +6,7 @@ use crate::config;
 use crate::gate::effects::Effects;
 use crate::gate::list::Listings;
 use crate::gate::record::hash;
+use crate::gate::shown::Variants;
 use crate::gate::toolbox::{Tool, Toolbox};
 use crate::gate::vault::Vault;
 use crate::gate::{Gate, IN_FLIGHT};
@@ -137,6 +138,7 @@ fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
         output: std::sync::OnceLock::new(),
         hash,
         server: servers.all()[0].clone(),
+        variants: Variants::default(),
     })
 }
 

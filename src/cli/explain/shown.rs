@@ -1,0 +1,51 @@
+//! How the caller's profile shows the tool, and what its schema no longer says.
+
+use crate::gate::shown::variant_of;
+use crate::guards::ToolRules;
+use crate::mcp::json::Text;
+use crate::model::caller::Caller;
+use crate::model::ids::ToolName;
+use crate::model::reads::Profile;
+use crate::model::refusal::Refusal;
+use crate::schema::limits;
+use crate::schema::validate::Schema;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Writes what there is to say, and reads `arguments` back.
+pub(super) fn read_back<'a>(
+    (caller, tool, rules): (&Caller, &ToolName, &ToolRules),
+    schema: &Schema,
+    arguments: &'a Value,
+    out: &mut String,
+) -> Result<Cow<'a, Value>, Refusal> {
+    let profile = caller.reads.profile;
+    let alphabet = limits::of(profile).tool_name.within(&caller.reads.caps);
+    if !alphabet.takes(tool.as_str()) {
+        let _ = writeln!(out, "  shown       renamed  {}", alphabet.fit(tool.as_str()));
+    }
+    if profile == Profile::None {
+        return Ok(Cow::Borrowed(arguments));
+    }
+    let key = rules.idempotency.as_ref().and_then(|rule| rule.shown(schema));
+    let written = Text::of(&json!({ "inputSchema": schema.source() }));
+    let variant = match variant_of(&written, key, profile) {
+        Ok(variant) => variant,
+        Err(unfit) => {
+            let _ = writeln!(out, "  shown       refused  profile {profile} cannot show the tool: {unfit}");
+            return Err(Refusal::ToolNotAllowlisted);
+        }
+    };
+    let _ = writeln!(out, "  shown       passed   in profile {profile}, by limits of {}", limits::as_of());
+    for loss in &variant.losses.named {
+        let _ = writeln!(out, "              {loss}");
+    }
+    if variant.losses.more > 0 {
+        let _ = writeln!(out, "              and {} more", variant.losses.more);
+    }
+    for (name, shown) in variant.back.renamed() {
+        let _ = writeln!(out, "              `{}` is shown as `{shown}`", name.escape_debug());
+    }
+    Ok(variant.back.read(arguments)?.map_or(Cow::Borrowed(arguments), Cow::Owned))
+}

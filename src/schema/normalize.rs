@@ -1,0 +1,141 @@
+//! Schemas as a model's provider takes them (POLICY §3, §8), and the way back from what a model writes by them.
+//!
+//! The normalized schema is a hint to the model and is never enforced: a call is read back and judged by the original.
+//! So it may take more than the original, never silently less; what it can no longer say stands in its losses, and a tool
+//! of which something required cannot be said is not offered in that profile.
+
+mod back;
+mod fit;
+mod loss;
+mod measure;
+mod merge;
+mod names;
+mod node;
+mod openapi;
+mod read;
+mod root;
+mod strict;
+mod write;
+
+pub use back::Back;
+pub use loss::{Loss, Losses, Lost};
+
+use super::limits::{self, Limits};
+use super::preflight::{self, Quarantine};
+use super::survey::Survey;
+use crate::model::reads::Profile;
+use read::{Reader, TooMany};
+use serde_json::Value;
+
+/// How often one definition may be within itself, and how many subschemas may come of it, each 32 bytes of text being one
+/// more; the next is tried when that is too much.
+const TRIES: &[(usize, usize)] = &[(3, 8_000), (2, 8_000), (1, 16_000)];
+
+/// A schema as one profile shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Normal {
+    /// What is shown.
+    pub schema: Value,
+    /// How arguments are read back.
+    pub back: Back,
+    /// What it no longer says.
+    pub losses: Losses,
+}
+
+/// Why a tool is not offered in a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Unfit {
+    /// The original cannot be judged.
+    #[error("{0}")]
+    Unjudged(#[from] Quarantine),
+    /// The root takes no object.
+    #[error("the root of the schema takes no object")]
+    NotAnObject,
+    /// Too much of something for the provider.
+    #[error("the schema has more than {most} {what}")]
+    TooLarge {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        most: usize,
+    },
+    /// Strict mode cannot say something that is required.
+    #[error("strict mode cannot say the value at `{at}`: it has no fixed shape")]
+    FreeForm {
+        /// JSON pointer into the schema, made safe to show.
+        at: String,
+    },
+    /// Two names would be shown as one.
+    #[error("two names would be shown as one")]
+    NameClash,
+    /// The provider, or the agent's program, takes no more tools.
+    #[error("{most} tools are listed before it, and no more are taken")]
+    TooManyTools {
+        /// How many are taken.
+        most: usize,
+    },
+}
+
+impl Unfit {
+    /// The stable label, for `toolgate_quarantined_tools{reason}`.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Unjudged(reason) => reason.label(),
+            Self::NotAnObject => "profile_root",
+            Self::TooLarge { .. } => "profile_size",
+            Self::FreeForm { .. } => "profile_free_form",
+            Self::NameClash => "profile_names",
+            Self::TooManyTools { .. } => "profile_tools",
+        }
+    }
+}
+
+/// `schema` as `profile` shows it. Takes time in proportion to the schema with its references written out, within bounds.
+pub fn normalize(schema: &Value, profile: Profile) -> Result<Normal, Unfit> {
+    let survey = preflight::survey(schema)?;
+    if profile == Profile::None {
+        return Ok(Normal { schema: schema.clone(), back: Back::default(), losses: Losses::default() });
+    }
+    let mut unfit = Unfit::NotAnObject;
+    for tried in TRIES {
+        match once(&survey, profile, *tried) {
+            Ok(normal) => return Ok(normal),
+            Err(too_large @ Unfit::TooLarge { .. }) => unfit = too_large,
+            Err(other) => return Err(other),
+        }
+    }
+    Err(unfit)
+}
+
+fn once(survey: &Survey<'_>, profile: Profile, (recursion, most): (usize, usize)) -> Result<Normal, Unfit> {
+    let limits: &Limits = limits::of(profile);
+    let mut reader = Reader::new(survey, recursion, most);
+    let node =
+        reader.root().map_err(|TooMany| Unfit::TooLarge { what: "subschemas, or 48 within each other", most })?;
+    let mut losses = reader.losses;
+    let mut node = root::object(node, &mut losses)?;
+    fit::fit(&mut node, limits, &loss::Place::ROOT, &mut losses);
+    match profile {
+        Profile::OpenaiStrict => strict::strict(&mut node, true, &mut losses)?,
+        Profile::AnthropicStrict => strict::strict(&mut node, false, &mut losses)?,
+        Profile::Gemini => openapi::openapi(&mut node, &mut losses)?,
+        Profile::None
+        | Profile::Portable
+        | Profile::Openai
+        | Profile::Anthropic
+        | Profile::GeminiJson
+        | Profile::Xai
+        | Profile::Mistral
+        | Profile::Bedrock => {}
+    }
+    if let Some(alphabet) = &limits.property_name {
+        names::rename(&mut node, alphabet, &mut losses);
+    }
+    let schema = write::write(&node);
+    measure::judge(&schema, limits)?;
+    let back = back::Back::of(&node).map_err(|back::Clash| Unfit::NameClash)?.pruned().unwrap_or_default();
+    Ok(Normal { schema, back, losses })
+}
+
+#[cfg(test)]
+mod tests;

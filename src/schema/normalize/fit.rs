@@ -1,0 +1,167 @@
+//! Leaves out the keywords that a profile does not take, so that what is left takes no less than before, and fills in what
+//! every provider asks for: `properties` of objects, `items` of arrays (002-20).
+
+use super::super::limits::Limits;
+use super::loss::{Losses, Lost, Place};
+use super::merge::either;
+use super::node::{Node, Rest};
+use serde_json::Value;
+
+/// Bounds that a description can tell.
+const TELLABLE: &[&str] = &[
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "minItems",
+    "maxItems",
+];
+/// One told bound, in characters.
+const LONGEST: usize = 128;
+/// Asides that mean something together only.
+const GROUPS: &[&[&str]] = &[&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
+
+/// Whether a profile takes this keyword.
+pub(super) fn takes(limits: &Limits, keyword: &str) -> bool {
+    let is = |other: &String| other == keyword;
+    limits.keep.as_ref().is_none_or(|keep| keep.iter().any(is)) && !limits.drop.iter().any(is)
+}
+
+/// Fits one subschema and all below it.
+pub(super) fn fit(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
+    one_union(node, at, losses);
+    name_required(node);
+    constant(node, limits);
+    facts(node, limits, at, losses);
+    asides(node, limits, at, losses);
+    let mut refused = |keyword: &str| {
+        let refused = !takes(limits, keyword);
+        if refused {
+            losses.note(at, Lost::Keyword(keyword.to_owned()));
+        }
+        refused
+    };
+    if !node.patterns.is_empty() && refused("patternProperties") {
+        node.patterns.clear();
+        // It would judge what the patterns named, too.
+        node.rest = Rest::Open;
+    }
+    if node.rest != Rest::Open && refused("additionalProperties") {
+        node.rest = Rest::Open;
+    }
+    if !node.prefix.is_empty() && refused("prefixItems") {
+        let mut any = std::mem::take(&mut node.prefix);
+        let closed = node.facts.get("maxItems").and_then(Value::as_u64).is_some_and(|most| most <= any.len() as u64);
+        if !closed {
+            any.push(node.items.take().map(|items| *items).unwrap_or_default());
+        }
+        let open = any.iter().any(|node| *node == Node::default());
+        node.items = Some(Box::new(if open { Node::default() } else { either(any) }));
+    }
+    give_items(node);
+    parts(node, |part, at| fit(part, limits, at, losses), at);
+}
+
+/// Does something to every part of `node`, each at its place.
+pub(super) fn parts(node: &mut Node, mut each: impl FnMut(&mut Node, &Place<'_>), at: &Place<'_>) {
+    let properties = at.below("properties");
+    for member in &mut node.members {
+        each(&mut member.node, &properties.below(&member.name));
+    }
+    if let Rest::Like(rest) = &mut node.rest {
+        each(rest, &at.below("additionalProperties"));
+    }
+    for (pattern, part) in &mut node.patterns {
+        each(part, &at.below("patternProperties").below(pattern));
+    }
+    for (index, part) in node.prefix.iter_mut().enumerate() {
+        each(part, &at.below("prefixItems").below(&index.to_string()));
+    }
+    if let Some(items) = &mut node.items {
+        each(items, &at.below("items"));
+    }
+    for (index, part) in node.unions.iter_mut().flatten().enumerate() {
+        each(part, &at.below("anyOf").below(&index.to_string()));
+    }
+}
+
+/// Every array says what its elements are.
+pub(super) fn give_items(node: &mut Node) {
+    if node.is_of("array") && node.items.is_none() {
+        node.items = Some(Box::default());
+    }
+}
+
+/// Of several unions one can be said; one with a single branch is none.
+pub(super) fn one_union(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+    let (single, several): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut node.unions).into_iter().partition(|union| union.len() == 1);
+    node.unions = several;
+    for branch in single.into_iter().flatten() {
+        *node = super::merge::merge(std::mem::take(node), branch, at, losses);
+    }
+    if node.unions.len() > 1 {
+        losses.note(at, Lost::Merged("allOf"));
+        node.unions.truncate(1);
+    }
+}
+
+/// `const` as the `enum` that it is, where only that is taken.
+fn constant(node: &mut Node, limits: &Limits) {
+    if takes(limits, "const") || !takes(limits, "enum") {
+        return;
+    }
+    if let Some(one) = node.facts.shift_remove("const") {
+        node.facts.insert("enum".to_owned(), vec![one].into());
+    }
+}
+
+fn facts(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
+    let mut told = Vec::new();
+    let format = |value: &Value| limits.formats.as_ref().is_none_or(|known| known.iter().any(|one| value == one));
+    let names: Vec<String> = node.facts.keys().cloned().collect();
+    for keyword in names {
+        if takes(limits, &keyword) && (keyword != "format" || node.facts.get("format").is_none_or(format)) {
+            continue;
+        }
+        if let Some(value) = node.facts.shift_remove(&keyword) {
+            losses.note(at, Lost::Keyword(keyword.clone()));
+            if limits.describe && TELLABLE.contains(&keyword.as_str()) {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                told.push(format!("{keyword} {}", super::super::explain::cut(&value, LONGEST)));
+            }
+        }
+    }
+    if !told.is_empty() {
+        node.describe(&format!("({})", told.join(", ")));
+    }
+}
+
+fn asides(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
+    let stays = |keyword: &str| {
+        let group = GROUPS.iter().find(|group| group.contains(&keyword));
+        let mut others = group.map_or(&[][..], |group| *group).iter();
+        takes(limits, keyword) && others.all(|other| takes(limits, other) || !node.asides.contains_key(*other))
+    };
+    let gone: Vec<String> = node.asides.keys().filter(|keyword| !stays(keyword)).cloned().collect();
+    for keyword in gone {
+        node.asides.shift_remove(&keyword);
+        losses.note(at, Lost::Keyword(keyword));
+    }
+}
+
+/// What is required has to be named: under its name anything may come.
+fn name_required(node: &mut Node) {
+    if node.rest == Rest::Closed {
+        let names: Vec<String> = node.members.iter().map(|member| member.name.clone()).collect();
+        node.required.retain(|name| names.contains(name));
+    }
+    let missing: Vec<String> = node.required.iter().filter(|name| node.member(name).is_none()).cloned().collect();
+    let missing = missing.iter().map(|name| super::merge::either_member(name, Vec::new()));
+    node.members.extend(missing);
+}

@@ -1,0 +1,48 @@
+//! Shows properties under names that the profile takes. What would judge the names themselves goes, where one has changed.
+
+use super::super::limits::Alphabet;
+use super::fit::parts;
+use super::loss::{Losses, Lost, Place};
+use super::node::{Node, Rest};
+use serde_json::Value;
+
+/// Renames what has to be renamed.
+pub(super) fn rename(node: &mut Node, alphabet: &Alphabet, losses: &mut Losses) {
+    if !name(node, alphabet, &Place::ROOT, losses) {
+        return;
+    }
+    forget(node, &Place::ROOT, losses);
+}
+
+/// Whether a name has changed in `node` or below it.
+fn name(node: &mut Node, alphabet: &Alphabet, at: &Place<'_>, losses: &mut Losses) -> bool {
+    let mut changed = false;
+    for member in node.members.iter_mut().filter(|member| !alphabet.takes(&member.name)) {
+        member.shown = Some(alphabet.fit(&member.name));
+        changed = true;
+    }
+    // A pattern would read the shown name, and what it names is no longer among the rest.
+    if changed && !node.patterns.is_empty() {
+        node.patterns.clear();
+        node.rest = Rest::Open;
+        losses.note(at, Lost::Keyword("patternProperties".to_owned()));
+    }
+    if !alphabet.top_only {
+        parts(node, |part, at| changed |= name(part, alphabet, at, losses), at);
+    }
+    changed
+}
+
+/// Leaves out what speaks of names, or of whole values, by the old ones.
+fn forget(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+    for keyword in std::mem::take(&mut node.asides).into_iter().map(|(keyword, _)| keyword) {
+        losses.note(at, Lost::Keyword(keyword));
+    }
+    let nested = |value: &Value| value.is_object() || value.is_array();
+    if node.literals().is_some_and(|values| values.iter().any(nested)) {
+        node.facts.shift_remove("const");
+        node.facts.shift_remove("enum");
+        losses.note(at, Lost::Keyword("enum".to_owned()));
+    }
+    parts(node, |part, at| forget(part, at, losses), at);
+}

@@ -1,0 +1,225 @@
+//! Schemas as profiles show them: golden ones, what every profile must take, and what must come back.
+
+use super::*;
+use crate::schema::validate::Schema;
+use serde_json::json;
+
+mod checker;
+mod golden;
+mod random;
+mod sayings;
+
+use sayings::{Listing, corpus, said};
+
+fn property<'a>(schema: &'a Value, pointer: &str) -> &'a Value {
+    schema.pointer(pointer).unwrap_or_else(|| panic!("{pointer} is not in {schema}"))
+}
+
+fn hostile(name: &str) -> Value {
+    let listings = corpus();
+    let tools = listings.iter().find(|listing| listing.name == "hostile").unwrap().tools.iter();
+    tools.clone().find(|tool| tool["name"] == name).unwrap()["inputSchema"].clone()
+}
+
+/// 001-20, 002-21: every output of every profile is taken by a checker that shares nothing with the normalizer; what is
+/// not shown has a reason (001-21).
+#[test]
+fn every_profile_takes_every_output() {
+    for Listing { name, tools } in corpus() {
+        for profile in Profile::ALL {
+            for tool in &tools {
+                let what = format!("{name}/{} in {profile}", tool["name"]);
+                match normalize(&tool["inputSchema"], profile) {
+                    Ok(normal) => {
+                        let problems = checker::problems(profile, &normal.schema);
+                        assert!(problems.is_empty(), "{what}: {problems:#?}\n{:#}", normal.schema);
+                    }
+                    Err(unfit) => {
+                        assert!(name == "hostile" || name == "shapes", "a real tool is hidden: {what}: {unfit}");
+                        assert!(unfit.label().starts_with("profile_") && !unfit.to_string().is_empty(), "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// POLICY §12, 002-01: a call that the original takes can be said by the normalized schema and comes back as it was, or
+/// the loss report names what cannot be said.
+#[test]
+fn what_the_original_takes_can_be_said() {
+    for Listing { name, tools } in corpus() {
+        for profile in Profile::ALL.into_iter().filter(|profile| *profile != Profile::None) {
+            for tool in &tools {
+                let Ok(normal) = normalize(&tool["inputSchema"], profile) else { continue };
+                let original = Schema::compile(&tool["inputSchema"]).unwrap();
+                for call in tool["calls"].as_array().into_iter().flatten() {
+                    let what = format!("{name}/{} in {profile}: {call}", tool["name"]);
+                    assert_eq!(original.accepts(call), Ok(()), "the corpus is wrong: {what}");
+                    if let Err(why) = said(profile, &normal, call) {
+                        assert!(normal.losses.narrows, "{what}: {why}\n{:#}\n{:?}", normal.schema, normal.losses.named);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The checker can fail: originals that providers refuse are found out.
+#[test]
+fn the_checker_finds_what_providers_refuse() {
+    for (name, profile, expected) in [
+        ("root_anyof", Profile::Openai, "anyOf at the root"),
+        ("root_allof", Profile::Anthropic, "allOf"),
+        ("root_enum", Profile::Openai, "enum at the root"),
+        ("root_not", Profile::Openai, "not at the root"),
+        ("recursive", Profile::Gemini, "$ref"),
+        ("names", Profile::Anthropic, "the name"),
+        ("arrays", Profile::Portable, "items"),
+        ("enums", Profile::Gemini, "is no text"),
+        ("bounds", Profile::OpenaiStrict, "required"),
+        ("maps", Profile::AnthropicStrict, "is not closed"),
+        ("required_of_nobody", Profile::GeminiJson, "ghost"),
+    ] {
+        let problems = checker::problems(profile, &hostile(name)).join("; ");
+        assert!(problems.contains(expected), "{name} in {profile}: {problems}");
+    }
+}
+
+/// 001-20, POLICY §3: properties are those of the base and of all variants; what all variants require is required.
+#[test]
+fn root_unions_are_flattened_without_loss_of_the_base() {
+    let normal = normalize(&hostile("root_anyof"), Profile::Portable).unwrap().schema;
+    assert_eq!(
+        normal,
+        json!({
+            "type": "object",
+            "properties": {
+                "action": { "type": "string", "enum": ["create", "delete"] },
+                "note": { "type": "string" },
+                "name": { "type": "string" },
+                "id": { "type": "integer" }
+            },
+            "required": ["action"]
+        })
+    );
+    let normal = normalize(&hostile("root_oneof"), Profile::Openai).unwrap().schema;
+    assert_eq!(property(&normal, "/required"), &json!(["by"]));
+    assert_eq!(property(&normal, "/additionalProperties"), &json!(false));
+    assert_eq!(property(&normal, "/properties/by/enum"), &json!(["id", "name"]));
+    let normal = normalize(&hostile("required_of_nobody"), Profile::Portable).unwrap().schema;
+    assert_eq!(property(&normal, "/required"), &json!(["a"]), "required names what is there");
+}
+
+/// 002-19: what is a property's name is data.
+#[test]
+fn a_property_may_be_called_as_a_keyword() {
+    for profile in Profile::ALL.into_iter().filter(|profile| *profile != Profile::None) {
+        let normal = normalize(&hostile("properties_called_keywords"), profile).unwrap();
+        let schema = normal.schema;
+        assert!(property(&schema, "/properties/title").get("title").is_none(), "{profile}");
+        assert!(schema.get("title").is_none(), "{profile}");
+        for name in ["definitions", "default", "type"] {
+            property(&schema, &format!("/properties/{name}"));
+        }
+    }
+}
+
+/// 002-18, 002-22: a list of lists of nested structs is written out, siblings of the reference stay.
+#[test]
+fn references_are_written_out() {
+    let listings = corpus();
+    let shapes = &listings.iter().find(|listing| listing.name == "shapes").unwrap().tools;
+    let normal = normalize(&shapes[0]["inputSchema"], Profile::Portable).unwrap().schema;
+    let label = property(&normal, "/properties/rows/items/items/properties/label");
+    assert_eq!(label, &json!({ "type": "string", "description": "What it says", "maxLength": 64 }));
+    assert_eq!(property(&normal, "/properties/kind/default"), "small");
+    let normal = normalize(&hostile("root_ref"), Profile::Portable).unwrap().schema;
+    assert_eq!(property(&normal, "/description"), "kept");
+    assert_eq!(
+        property(&normal, "/properties/a"),
+        &json!({ "type": "string", "description": "sibling", "maxLength": 5 })
+    );
+}
+
+/// 002-18, POLICY §3: recursion is written out three times, then anything is taken, and the report says so.
+#[test]
+fn recursion_ends() {
+    let normal = normalize(&hostile("recursive"), Profile::Portable).unwrap();
+    let children = "/properties/children/items";
+    let inner = format!("/properties/tree{}", children.repeat(3));
+    assert_eq!(property(&normal.schema, &inner), &json!({ "description": "(nested value, any JSON)" }));
+    assert!(normal.losses.named.iter().any(|loss| loss.what == Lost::Cut));
+    for profile in Profile::ALL {
+        let length = normalize(&hostile("explosion"), profile).map_or(0, |normal| normal.schema.to_string().len());
+        assert!(length < 1 << 20, "{profile}: {length} bytes");
+    }
+    assert_eq!(
+        normalize(&hostile("recursive_always"), Profile::OpenaiStrict).unwrap_err().label(),
+        "profile_free_form",
+        "what must be there and never ends cannot be said"
+    );
+}
+
+/// POLICY §8: strict mode wants every property; a null stands for one that is absent, and is taken away again.
+#[test]
+fn nulls_of_strict_mode_are_absence() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "a": { "type": "string" },
+            "b": { "type": "integer", "minimum": 0 },
+            "c": { "type": "object", "properties": { "d": { "enum": ["x"] } }, "additionalProperties": false }
+        },
+        "required": ["a"],
+        "additionalProperties": false
+    });
+    let normal = normalize(&schema, Profile::OpenaiStrict).unwrap();
+    assert_eq!(property(&normal.schema, "/required"), &json!(["a", "b", "c"]));
+    assert_eq!(property(&normal.schema, "/properties/b/type"), &json!(["integer", "null"]));
+    let read = |arguments: Value| normal.back.read(&arguments).unwrap().unwrap_or(arguments);
+    assert_eq!(read(json!({ "a": "x", "b": null, "c": null })), json!({ "a": "x" }));
+    assert_eq!(read(json!({ "a": "x", "b": 1, "c": { "d": null } })), json!({ "a": "x", "b": 1, "c": {} }));
+    assert_eq!(read(json!({ "a": null, "b": 1 })), json!({ "a": null, "b": 1 }), "a required null is the agent's");
+    assert!(!normal.losses.narrows, "{:?}", normal.losses.named);
+}
+
+/// 002-01, POLICY §8: names come back at every depth; the same property under both names is refused, not chosen from.
+#[test]
+fn names_come_back() {
+    let normal = normalize(&hostile("names"), Profile::Portable).unwrap();
+    let renamed = normal.back.renamed();
+    assert_eq!(renamed.len(), 6, "{renamed:?}");
+    let shown = renamed.iter().find(|(name, _)| *name == "a.b").unwrap().1;
+    let read = normal.back.read(&json!({ shown: "x", "a_b": "y" })).unwrap();
+    assert_eq!(read, Some(json!({ "a.b": "x", "a_b": "y" })));
+    let twice = normal.back.read(&json!({ shown: "x", "a.b": "y" })).unwrap_err();
+    assert_eq!(twice.expected, "the property `a.b` under one name only");
+    assert_eq!(normal.back.read(&json!({ "a_b": "y" })).unwrap(), None, "what is not renamed is not touched");
+}
+
+/// POLICY §3 step 5, 002-03: a text that stands for a number is a number again, and no other text is.
+#[test]
+fn texts_of_enums_come_back() {
+    let normal = normalize(&hostile("enums"), Profile::Gemini).unwrap();
+    let level = property(&normal.schema, "/properties/level");
+    assert_eq!(level, &json!({ "type": "string", "enum": ["1", "2", "3"] }));
+    let read = |arguments: Value| normal.back.read(&arguments).unwrap().unwrap_or(arguments);
+    assert_eq!(read(json!({ "level": "2", "flag": "true" })), json!({ "level": 2, "flag": true }));
+    assert_eq!(read(json!({ "level": "4", "loose": "1" })), json!({ "level": "4", "loose": "1" }));
+}
+
+/// 001-21: the report names each place, in words, and stays short.
+#[test]
+fn the_report_names_each_loss() {
+    let normal = normalize(&hostile("bounds"), Profile::AnthropicStrict).unwrap();
+    let report: Vec<String> = normal.losses.named.iter().map(ToString::to_string).collect();
+    assert!(report.contains(&"/properties/s: `pattern` is not said".to_owned()), "{report:#?}");
+    assert!(report.contains(&"the root: only declared properties can be said".to_owned()), "{report:#?}");
+    let told = property(&normal.schema, "/properties/s/description");
+    assert_eq!(told, "(minLength 1, maxLength 8, pattern ^[a-z]+$)");
+    let many: serde_json::Map<String, Value> =
+        (0..200).map(|at| (format!("p{at}"), json!({ "type": "string", "examples": [] }))).collect();
+    let normal = normalize(&json!({ "type": "object", "properties": many }), Profile::Openai).unwrap();
+    assert_eq!((normal.losses.named.len(), normal.losses.more), (64, 136));
+}

@@ -1,0 +1,254 @@
+//! What each provider takes, written down a second time from POLICY §8: shares nothing with the normalizer or its data.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "all other kinds share one answer")]
+
+use crate::model::reads::Profile;
+use serde_json::Value;
+
+/// Keywords of strict modes and of Gemini's two forms.
+const OPENAI_STRICT: &[&str] = &[
+    "type",
+    "description",
+    "enum",
+    "const",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "anyOf",
+    "multipleOf",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minItems",
+    "maxItems",
+    "format",
+];
+const ANTHROPIC_STRICT: &[&str] = &[
+    "type",
+    "description",
+    "enum",
+    "const",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "anyOf",
+    "format",
+    "default",
+];
+const GEMINI: &[&str] =
+    &["type", "description", "enum", "properties", "required", "items", "anyOf", "nullable", "default"];
+const GEMINI_JSON: &[&str] = &[
+    "type",
+    "description",
+    "enum",
+    "properties",
+    "required",
+    "items",
+    "anyOf",
+    "additionalProperties",
+    "format",
+    "prefixItems",
+    "minItems",
+    "maxItems",
+    "minimum",
+    "maximum",
+];
+const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
+const TYPES: &[&str] = &["string", "number", "integer", "boolean", "object", "array", "null"];
+
+/// What `profile` would refuse in `schema`.
+pub(super) fn problems(profile: Profile, schema: &Value) -> Vec<String> {
+    if profile == Profile::None {
+        return Vec::new();
+    }
+    let mut checker = Checker { profile, problems: Vec::new(), properties: 0, optional: 0, unions: 0, values: 0 };
+    if schema["type"] != "object" || !schema["properties"].is_object() {
+        checker.note("", "the root is no object with properties");
+    }
+    for keyword in ["anyOf", "oneOf", "allOf", "enum", "const", "not", "if"] {
+        if schema.get(keyword).is_some() {
+            checker.note("", &format!("{keyword} at the root"));
+        }
+    }
+    checker.walk(schema, "", 1);
+    checker.sums();
+    checker.problems
+}
+
+struct Checker {
+    profile: Profile,
+    problems: Vec<String>,
+    properties: usize,
+    optional: usize,
+    unions: usize,
+    values: usize,
+}
+
+impl Checker {
+    fn note(&mut self, at: &str, what: &str) {
+        self.problems.push(format!("{at}: {what}"));
+    }
+
+    fn is_strict(&self) -> bool {
+        matches!(self.profile, Profile::OpenaiStrict | Profile::AnthropicStrict)
+    }
+
+    fn walk(&mut self, schema: &Value, at: &str, depth: usize) {
+        let Some(members) = schema.as_object() else { return self.note(at, "is no object") };
+        if depth > if self.profile == Profile::OpenaiStrict { 10 } else { 60 } {
+            self.note(at, "is too deep");
+        }
+        self.keywords(members.keys().map(String::as_str), at);
+        self.types(schema, at);
+        self.values(schema, at);
+        self.object(schema, at);
+        for (keyword, below) in members {
+            let at = format!("{at}/{keyword}");
+            match (keyword.as_str(), below) {
+                ("properties" | "patternProperties", Value::Object(named)) => {
+                    for (name, below) in named {
+                        self.walk(below, &format!("{at}/{name}"), depth + 1);
+                    }
+                }
+                ("items", below) => self.walk(below, &at, depth + 1),
+                ("additionalProperties", Value::Object(_)) => self.walk(below, &at, depth + 1),
+                ("anyOf" | "prefixItems", Value::Array(several)) => {
+                    if several.is_empty() {
+                        self.note(&at, "is empty");
+                    }
+                    for (index, below) in several.iter().enumerate() {
+                        self.walk(below, &format!("{at}/{index}"), depth + usize::from(keyword == "prefixItems"));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn keywords<'a>(&mut self, keywords: impl Iterator<Item = &'a str>, at: &str) {
+        let only = match self.profile {
+            Profile::OpenaiStrict => Some(OPENAI_STRICT),
+            Profile::AnthropicStrict => Some(ANTHROPIC_STRICT),
+            Profile::Gemini => Some(GEMINI),
+            Profile::GeminiJson => Some(GEMINI_JSON),
+            _ => None,
+        };
+        for keyword in keywords {
+            let never = ["oneOf", "allOf", "title", "examples"].contains(&keyword)
+                || keyword.starts_with('$')
+                || keyword == "definitions"
+                || (self.profile == Profile::Xai && ["minContains", "maxContains"].contains(&keyword));
+            if never || only.is_some_and(|only| !only.contains(&keyword)) {
+                self.note(at, &format!("{keyword} is refused"));
+            }
+        }
+    }
+
+    fn types(&mut self, schema: &Value, at: &str) {
+        let types: Vec<&Value> = match &schema["type"] {
+            Value::Array(several) => several.iter().collect(),
+            Value::Null => Vec::new(),
+            one => vec![one],
+        };
+        if types.iter().any(|kind| !kind.as_str().is_some_and(|kind| TYPES.contains(&kind))) {
+            self.note(at, "a type that is none");
+        }
+        if self.profile == Profile::Gemini && schema["type"].is_array() {
+            self.note(at, "a list of types");
+        }
+        if self.profile == Profile::Gemini && schema.get("anyOf").is_some() && schema.as_object().unwrap().len() > 1 {
+            self.note(at, "anyOf is not alone");
+        }
+        if self.is_strict() && types.is_empty() && schema.get("anyOf").is_none() {
+            self.note(at, "has no type");
+        }
+        let has = |kind: &str| types.iter().any(|one| *one == kind);
+        if has("array") && !schema["items"].is_object() {
+            self.note(at, "an array without items");
+        }
+        if has("object") && !schema["properties"].is_object() {
+            self.note(at, "an object without properties");
+        }
+        if self.is_strict() && schema.get("format").is_some() {
+            let format = schema["format"].as_str().unwrap_or_default();
+            if !FORMATS.contains(&format) && (self.profile != Profile::AnthropicStrict || format != "uri") {
+                self.note(at, "a format that is refused");
+            }
+        }
+        self.unions += usize::from(types.len() > 1 || schema.get("anyOf").is_some());
+    }
+
+    fn values(&mut self, schema: &Value, at: &str) {
+        let Some(values) = schema.get("enum") else { return };
+        let values = values.as_array().cloned().unwrap_or_default();
+        self.values += values.len();
+        if values.is_empty() {
+            self.note(at, "an empty enum");
+        }
+        if self.profile == Profile::Gemini && values.iter().any(|value| value.as_str().is_none_or(str::is_empty)) {
+            self.note(at, "a member of enum is no text");
+        }
+        if self.is_strict() && values.iter().any(|value| value.is_object() || value.is_array()) {
+            self.note(at, "a member of enum is no scalar");
+        }
+    }
+
+    fn object(&mut self, schema: &Value, at: &str) {
+        let Some(properties) = schema["properties"].as_object() else { return };
+        let required: Vec<&str> =
+            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        for name in &required {
+            if !properties.contains_key(*name) {
+                self.note(at, &format!("requires {name}, which is not there"));
+            }
+        }
+        if self.profile == Profile::OpenaiStrict && schema.get("required").is_none() {
+            self.note(at, "has no required");
+        }
+        self.properties += properties.len();
+        self.optional += properties.keys().filter(|name| !required.contains(&name.as_str())).count();
+        if self.profile == Profile::OpenaiStrict && required.len() < properties.len() {
+            self.note(at, "not all is required");
+        }
+        if self.is_strict() && schema["additionalProperties"] != false {
+            self.note(at, "is not closed");
+        }
+        let plain = |name: &str, first: &str, rest: &str, longest: usize| {
+            let holds = |set: &str, letter: char| letter.is_ascii_alphanumeric() || set.contains(letter);
+            let digit = name.starts_with(|letter: char| letter.is_ascii_digit()) && !first.contains('0');
+            !digit
+                && (1..=longest).contains(&name.len())
+                && name.starts_with(|letter| holds(first, letter))
+                && name.chars().all(|letter| holds(rest, letter))
+        };
+        for name in properties.keys() {
+            let fine = match self.profile {
+                Profile::Anthropic | Profile::AnthropicStrict | Profile::Bedrock => {
+                    !at.is_empty() || plain(name, "_.-0", "_.-", 64)
+                }
+                Profile::Gemini | Profile::GeminiJson | Profile::Portable => plain(name, "_", "_", 64),
+                _ => true,
+            };
+            if !fine {
+                self.note(at, &format!("the name {name}"));
+            }
+        }
+    }
+
+    fn sums(&mut self) {
+        let sums = [
+            (Profile::OpenaiStrict, self.properties, 5_000, "properties"),
+            (Profile::OpenaiStrict, self.values, 1_000, "members of enum"),
+            (Profile::AnthropicStrict, self.optional, 24, "optional properties"),
+            (Profile::AnthropicStrict, self.unions, 16, "unions"),
+        ];
+        for (profile, sum, most, what) in sums {
+            if profile == self.profile && sum > most {
+                self.note("", &format!("{sum} {what}"));
+            }
+        }
+    }
+}

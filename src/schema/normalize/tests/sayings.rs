@@ -1,0 +1,116 @@
+//! Listings to try, and how a model that obeys a schema would say a call.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "all other kinds share one answer")]
+
+use super::super::{Back, Normal};
+use crate::model::reads::Profile;
+use serde_json::{Map, Value, json};
+
+pub(super) struct Listing {
+    pub(super) name: &'static str,
+    pub(super) tools: Vec<Value>,
+}
+
+/// Real listings and hostile ones; `tests/corpus/README.md` says where they are from.
+pub(super) fn corpus() -> Vec<Listing> {
+    [
+        ("everything", include_str!("../../../../tests/corpus/everything.json")),
+        ("filesystem", include_str!("../../../../tests/corpus/filesystem.json")),
+        ("python", include_str!("../../../../tests/corpus/python.json")),
+        ("shapes", include_str!("../../../../tests/corpus/shapes.json")),
+        ("hostile", include_str!("../../../../tests/corpus/hostile.json")),
+    ]
+    .map(|(name, text)| {
+        let listing: Value = text.parse().unwrap();
+        Listing { name, tools: listing["tools"].as_array().unwrap().clone() }
+    })
+    .into()
+}
+
+/// Says `call` as the normalized schema asks, and reads it back; what went wrong, if it did.
+pub(super) fn said(profile: Profile, normal: &Normal, call: &Value) -> Result<(), String> {
+    let schema = if profile == Profile::Gemini { as_json_schema(&normal.schema) } else { normal.schema.clone() };
+    let said = renamed(&normal.back, call);
+    let said = if profile == Profile::OpenaiStrict { filled(&schema, &said) } else { said };
+    if !takes(&schema, &said) {
+        return Err(format!("{said} is not taken"));
+    }
+    let read = normal.back.read(&said).map_err(|violation| violation.expected)?.unwrap_or(said.clone());
+    if same(&read, call) { Ok(()) } else { Err(format!("{said} comes back as {read}")) }
+}
+
+fn takes(schema: &Value, value: &Value) -> bool {
+    jsonschema::options().with_draft(jsonschema::Draft::Draft202012).build(schema).unwrap().is_valid(value)
+}
+
+/// Equal as JSON Schema compares: 1 is 1.0.
+fn same(one: &Value, other: &Value) -> bool {
+    takes(&json!({ "const": other }), one)
+}
+
+/// `OpenAPI`'s `nullable` as JSON Schema says it.
+fn as_json_schema(schema: &Value) -> Value {
+    let Value::Object(members) = schema else { return schema.clone() };
+    let mut plain = Map::new();
+    for (keyword, value) in members {
+        let value = match (keyword.as_str(), value) {
+            ("properties", Value::Object(named)) => {
+                named.iter().map(|(name, schema)| (name.clone(), as_json_schema(schema))).collect::<Map<_, _>>().into()
+            }
+            ("anyOf", Value::Array(branches)) => branches.iter().map(as_json_schema).collect(),
+            ("items", schema) => as_json_schema(schema),
+            ("nullable", _) => continue,
+            (_, value) => value.clone(),
+        };
+        plain.insert(keyword.clone(), value);
+    }
+    if schema["nullable"] == true { json!({ "anyOf": [plain, { "type": "null" }] }) } else { plain.into() }
+}
+
+/// Shown names and texts instead of the tool's own.
+fn renamed(back: &Back, value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let shown = |name: &String| {
+                let found = back.names.iter().find(|(_, declared)| *declared == name);
+                found.map_or_else(|| name.clone(), |(shown, _)| shown.clone())
+            };
+            let nothing = Back::default();
+            let below = |name: &String| back.below.get(name).or(back.rest.as_deref()).unwrap_or(&nothing);
+            members.iter().map(|(name, value)| (shown(name), renamed(below(name), value))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(elements) => {
+            let nothing = Back::default();
+            let inside = back.inside.as_deref().unwrap_or(&nothing);
+            elements.iter().map(|element| renamed(inside, element)).collect()
+        }
+        scalar => {
+            let text = back.values.iter().find(|(_, meant)| same(meant, scalar));
+            text.map_or_else(|| scalar.clone(), |(text, _)| text.as_str().into())
+        }
+    }
+}
+
+/// With a null for what the schema requires and `value` does not have.
+fn filled(schema: &Value, value: &Value) -> Value {
+    if let Some(branches) = schema["anyOf"].as_array() {
+        let tried = branches.iter().map(|branch| (branch, filled(branch, value)));
+        let found = tried.into_iter().find(|(branch, filled)| takes(branch, filled));
+        return found.map_or_else(|| value.clone(), |(_, filled)| filled);
+    }
+    match value {
+        Value::Object(members) => {
+            let properties = &schema["properties"];
+            let below = |(name, value): (&String, &Value)| (name.clone(), filled(&properties[name.as_str()], value));
+            let mut filled: Map<String, Value> = members.iter().map(below).collect();
+            for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                if !filled.contains_key(name) && takes(&properties[name], &Value::Null) {
+                    filled.insert(name.to_owned(), Value::Null);
+                }
+            }
+            filled.into()
+        }
+        Value::Array(elements) => elements.iter().map(|element| filled(&schema["items"], element)).collect(),
+        scalar => scalar.clone(),
+    }
+}

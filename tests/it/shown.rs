@@ -1,0 +1,352 @@
+//! Listings fitted to the caller's model, and calls that come back from them: judged by the original, sent under the tool's
+//! own names (POLICY §3, §8; SEMANTICS §2, step 3).
+
+use crate::harness::tool_server::{Behaviour, Script, ToolServer};
+use crate::harness::until;
+use crate::puppet::{Puppet, Seen, tool};
+use crate::stage::{Agent, Gate, Launched, Settings, code, run};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+const CALLERS: &str = "
+  - { agent: plain, token: token-of-plain-agent }
+  - { agent: gpt, token: token-of-gpt-agent, model: openai/gpt-5 }
+  - { agent: strict, token: token-of-strict-agent, model: openai/gpt-5, schemas: { profile: openai-strict } }
+  - { agent: claude, token: token-of-claude-agent, model: anthropic/claude-opus-5 }
+  - { agent: gemini, token: token-of-gemini-agent, model: google/gemini-3 }
+  - { agent: local, token: token-of-local-agent, model: local/llama }
+  - { agent: few, token: token-of-few-agent, schemas: { max_tools: 2 } }
+  - { agent: windsurf, token: token-of-windsurf-agent, schemas: { client: windsurf } }
+";
+
+fn order() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "customer.id": { "$ref": "#/$defs/id" },
+            "priority": { "enum": [1, 2] },
+            "note": { "type": "string" }
+        },
+        "required": ["customer.id"],
+        "additionalProperties": false,
+        "anyOf": [{ "required": ["note"] }, { "required": ["priority"] }],
+        "$defs": { "id": { "type": "string", "title": "Id" } }
+    })
+}
+
+fn free() -> Value {
+    json!({ "type": "object", "properties": { "value": {} }, "required": ["value"] })
+}
+
+async fn stage() -> (ToolServer, Gate) {
+    let server = Script::new()
+        .tool_with("order", &order(), Behaviour::Answers)
+        .tool_with("free", &free(), Behaviour::Answers)
+        .tool("with.dots", Behaviour::Answers)
+        .start()
+        .await;
+    let settings = Settings { callers: CALLERS, ..Settings::open(server.url(), &["order", "free", "with.dots"]) };
+    (server, Gate::start(settings).await)
+}
+
+fn as_of(gate: &Gate, name: &str) -> Agent {
+    gate.agent().token(&format!("token-of-{name}-agent"))
+}
+
+async fn listed(agent: &Agent) -> Vec<Value> {
+    agent.ask("tools/list", json!({})).await["result"]["tools"].as_array().unwrap().clone()
+}
+
+async fn schema(agent: &Agent, name: &str) -> Value {
+    let tools = listed(agent).await;
+    tools.iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("{tools:?}"))["inputSchema"].clone()
+}
+
+fn last(puppet: &Puppet) -> Seen {
+    puppet.seen().into_iter().rfind(|seen| seen.method() == "tools/call").unwrap()
+}
+
+/// The one property whose name begins so.
+fn shown_as<'a>(schema: &'a Value, start: &str) -> &'a str {
+    schema["properties"].as_object().unwrap().keys().find(|name| name.starts_with(start)).unwrap()
+}
+
+/// 001-19, 002-17, 002-21: the caller's model decides what it is shown, on both wires; without a model nothing is changed.
+#[tokio::test]
+async fn each_model_is_shown_what_it_takes() {
+    let (_server, gate) = stage().await;
+    for name in ["plain", "gpt", "strict", "claude", "gemini", "local"] {
+        let modern = as_of(&gate, name);
+        let legacy = modern.clone().initialized().await;
+        let schema = schema(&modern, "oracle__order").await;
+        assert_eq!(schema, self::schema(&legacy, "oracle__order").await, "{name}");
+        assert_eq!(schema, self::schema(&modern.clone().at("/mcp/oracle"), "order").await, "{name}");
+        if name == "plain" {
+            assert_eq!(schema, order());
+            continue;
+        }
+        let text = schema.to_string();
+        assert!(!text.contains("$ref") && !text.contains("$schema") && !text.contains("\"title\""), "{name}: {text}");
+        assert!(schema.get("anyOf").is_none() && schema["type"] == "object", "{name}: {text}");
+        let all = schema["required"].as_array().unwrap().len();
+        assert_eq!(all, if name == "strict" { 3 } else { 1 }, "{name}: {text}");
+        assert_eq!(schema["properties"].get("customer.id").is_some(), !["gemini", "local"].contains(&name), "{text}");
+        let texts = schema["properties"]["priority"]["enum"] == json!(["1", "2"]);
+        assert_eq!(texts, name == "gemini", "{text}");
+    }
+}
+
+/// 001-22, 002-01, SEMANTICS §2: a call comes back through the names, texts and nulls of its profile, is judged by the
+/// original and sent so; the ledger has the arguments that were sent.
+#[tokio::test]
+async fn calls_come_back_before_anything_judges_them() {
+    let (server, gate) = stage().await;
+    let gemini = as_of(&gate, "gemini");
+    let id = shown_as(&schema(&gemini, "oracle__order").await, "customer_id_").to_owned();
+    let sent = json!({ "customer.id": "c", "priority": 2 });
+    for (name, arguments) in [
+        ("plain", sent.clone()),
+        ("gemini", json!({ id.clone(): "c", "priority": "2" })),
+        ("strict", json!({ "customer.id": "c", "priority": 2, "note": null })),
+        ("claude", sent.clone()),
+    ] {
+        let modern = as_of(&gate, name);
+        for agent in [modern.clone(), modern.initialized().await] {
+            let answer = agent.call("oracle__order", arguments.clone()).await;
+            assert_eq!(code(&answer), None, "{name}: {answer}");
+            let execution = server.executions().pop().unwrap();
+            assert_eq!(execution.arguments, sent, "{name}");
+            let entry = gate.entries(server.executions().len()).await.pop().unwrap();
+            assert_eq!(entry["params_hash"], execution.digest(), "{name}");
+        }
+    }
+    let runs = server.executions().len();
+    for (name, arguments) in [
+        ("gemini", json!({ id.clone(): "c", "customer.id": "d", "priority": "1" })),
+        ("gemini", json!({ id.clone(): "c", "priority": "3" })),
+        ("gemini", json!({ id: "c" })),
+        ("strict", json!({ "customer.id": null, "priority": null, "note": "n" })),
+        ("plain", json!({ "customer.id": "c", "priority": "2" })),
+    ] {
+        let answer = as_of(&gate, name).call("oracle__order", arguments.clone()).await;
+        assert_eq!(code(&answer).as_deref(), Some("schema_invalid"), "{name}, {arguments}: {answer}");
+    }
+    assert_eq!(server.executions().len(), runs, "nothing that does not come back is sent");
+}
+
+/// POLICY §8: a tool's name is shown as the profile takes it, and means the same tool; its own name goes on meaning it.
+#[tokio::test]
+async fn names_of_tools_come_back() {
+    let (server, gate) = stage().await;
+    for (name, path, start) in [
+        ("gpt", "/mcp", "oracle__with_dots_"),
+        ("gpt", "/mcp/oracle", "with_dots_"),
+        ("windsurf", "/mcp", "oracle__with_dots_"),
+        ("gemini", "/mcp", "oracle__with.dots"),
+        ("plain", "/mcp", "oracle__with.dots"),
+    ] {
+        let agent = as_of(&gate, name).at(path);
+        let shown = agent.tools().await.into_iter().find(|shown| shown.contains("dots")).unwrap();
+        assert!(shown.starts_with(start), "{name}: {shown}");
+        let own = if path == "/mcp" { "oracle__with.dots" } else { "with.dots" };
+        for called in [shown.as_str(), own] {
+            let answer = agent.call(called, json!({})).await;
+            assert_eq!(code(&answer), None, "{name}, {called}: {answer}");
+            assert_eq!(server.executions().pop().unwrap().tool, "with.dots");
+        }
+        let answer = agent.call(&format!("{start}00000000"), json!({})).await;
+        assert_eq!(code(&answer).as_deref(), Some("tool_not_allowlisted"), "{name}: {answer}");
+    }
+    let entries = gate.entries(10).await;
+    assert!(entries.iter().all(|entry| entry["tool"].as_str().unwrap().starts_with("oracle__with.dots")
+        || entry["tool"].as_str().unwrap().ends_with("00000000")));
+}
+
+/// 001-20, 001-21: what a profile cannot show is hidden from its callers only; log, metric, doctor, operators and ledger say
+/// why.
+#[tokio::test]
+async fn what_a_profile_cannot_show_is_hidden_with_a_reason() {
+    let (server, gate) = stage().await;
+    let why = "strict mode cannot say the value at `/properties/value`";
+    for (name, shown) in [("plain", true), ("gpt", true), ("strict", false)] {
+        let agent = as_of(&gate, name);
+        assert_eq!(agent.tools().await.contains(&"oracle__free".to_owned()), shown, "{name}");
+        let answer = agent.call("oracle__free", json!({ "value": [1] })).await;
+        let refused = (!shown).then(|| "tool_not_allowlisted".to_owned());
+        assert_eq!(code(&answer), refused, "{name}: {answer}");
+    }
+    assert_eq!(server.executions().len(), 2);
+    let series = "toolgate_quarantined_tools{reason=\"profile_free_form\",profile=\"openai-strict\"}";
+    until("the metric", || async { (gate.metric(series).await > 0.5).then_some(()) }).await;
+    until("the log", || async { gate.log().contains(why).then_some(()) }).await;
+    let entry = gate.entries(3).await.pop().unwrap();
+    assert!(entry["decided_by"].as_str().unwrap().contains(why), "{entry}");
+    let setup = gate.stop().await;
+    let (code, said, _) = run(&setup, &["doctor", "--config", "toolgate.yaml"]).await;
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains(&format!("`oracle__free` is not shown in profile openai-strict: {why}")), "{said}");
+}
+
+/// POLICY §8: a program that takes only so many tools is shown so many, and the others are counted.
+#[tokio::test]
+async fn programs_are_shown_as_many_tools_as_they_take() {
+    let (_server, gate) = stage().await;
+    assert_eq!(as_of(&gate, "few").tools().await, ["oracle__order", "oracle__free"]);
+    assert_eq!(as_of(&gate, "plain").tools().await.len(), 3);
+    let series = "toolgate_quarantined_tools{reason=\"profile_tools\",profile=\"none\"}";
+    until("the metric", || async { (gate.metric(series).await > 0.5).then_some(()) }).await;
+}
+
+/// 002-14: a schema is fitted once for each profile, and anew when its tool has changed (002-02).
+#[tokio::test]
+async fn fitted_schemas_are_kept_until_the_tool_changes() {
+    let puppet = Puppet::with(vec![json!({ "name": "order", "inputSchema": order() })]).await;
+    let settings = Settings { callers: CALLERS, ..Settings::open(puppet.url(), &["order"]) };
+    let gate = Gate::start(settings).await;
+    let agent = as_of(&gate, "gpt");
+    let first = schema(&agent, "oracle__order").await;
+    let made = || gate.metric("toolgate_normalized_schemas_total{outcome=\"made\"}");
+    // One for each profile of the callers, and no more, however often it is asked.
+    until("every profile was tried", || async { (made().await > 4.5).then_some(()) }).await;
+    let before = made().await;
+    for _ in 0..3 {
+        assert_eq!(code(&agent.call("oracle__order", json!({ "customer.id": "c", "note": "n" })).await), None);
+    }
+    assert!((made().await - before).abs() < 0.5);
+    assert!(gate.metric("toolgate_normalized_schemas_total{outcome=\"known\"}").await > 2.5);
+    let mut changed = order();
+    changed["properties"]["customer.id"] = json!({ "type": "integer" });
+    puppet.changes_tools(vec![json!({ "name": "order", "inputSchema": changed })]).await;
+    until("the new schema", || async { (schema(&agent, "oracle__order").await != first).then_some(()) }).await;
+    assert!(made().await > before + 0.5);
+    let answer = agent.call("oracle__order", json!({ "customer.id": "c", "note": "n" })).await;
+    assert_eq!(code(&answer).as_deref(), Some("schema_invalid"), "arguments of the old schema: {answer}");
+}
+
+/// 004-54, 002-01: the key that toolgate shows is fitted like the rest, and its null is no key.
+#[tokio::test]
+async fn the_key_is_fitted_too() {
+    let policy = "
+contracts:
+  oracle__buy: { purpose: test, actions: [pay], secrets: [], idempotency: { expose: true } }
+  oracle__must: { purpose: test, actions: [pay], secrets: [], idempotency: { require: true } }
+";
+    let puppet = Puppet::with(vec![tool("buy"), tool("must")]).await;
+    let servers = vec![("oracle", puppet.url())];
+    let settings = Settings { servers, callers: CALLERS, more: "", policy: policy.to_owned(), observe: false };
+    let gate = Gate::start(settings).await;
+    let agent = as_of(&gate, "strict");
+    let buy = schema(&agent, "oracle__buy").await;
+    assert_eq!(buy["required"], json!(["idempotency_key"]));
+    assert_eq!(buy["properties"]["idempotency_key"]["type"], json!(["string", "null"]));
+    let must = schema(&agent, "oracle__must").await;
+    assert_eq!(must["properties"]["idempotency_key"]["type"], "string");
+    let answer = agent.call("oracle__buy", json!({ "idempotency_key": null })).await;
+    assert_eq!(code(&answer), None, "{answer}");
+    assert_eq!(last(&puppet).body["params"]["arguments"], json!({}), "the server sees no key");
+    let answer = agent.call("oracle__buy", json!({ "idempotency_key": "k" })).await;
+    assert_eq!(code(&answer), None, "{answer}");
+    let again = agent.call("oracle__buy", json!({ "idempotency_key": "k" })).await;
+    assert_eq!(again["result"]["_meta"]["dev.toolgate/decision"]["replayed"], true, "{again}");
+    let answer = agent.call("oracle__must", json!({ "idempotency_key": null })).await;
+    assert_eq!(code(&answer).as_deref(), Some("idempotency_key_required"), "{answer}");
+}
+
+/// PROTOCOL §1.2: an argument that travels as a header is mirrored under the name it is shown by, and sent by its own; a
+/// model that is not told of the header need not send it.
+#[tokio::test]
+async fn arguments_in_headers_come_back() {
+    let mut regional = tool("regional");
+    regional["inputSchema"] = json!({
+        "type": "object",
+        "properties": { "data.region": { "type": "string", "x-mcp-header": "Region" } }
+    });
+    let puppet = Puppet::with(vec![regional]).await;
+    let settings = Settings { callers: CALLERS, ..Settings::open(puppet.url(), &["regional"]) };
+    let gate = Gate::start(settings).await;
+    for (name, mirrored) in [("plain", true), ("local", true), ("gemini", false)] {
+        let agent = as_of(&gate, name);
+        let schema = schema(&agent, "oracle__regional").await;
+        let shown = shown_as(&schema, "data").to_owned();
+        assert_eq!(schema["properties"][&shown].get("x-mcp-header").is_some(), mirrored, "{schema}");
+        let agent = if mirrored { agent.header("mcp-param-region", "eu") } else { agent };
+        puppet.forget();
+        let answer = agent.call("oracle__regional", json!({ shown: "eu" })).await;
+        assert_eq!(code(&answer), None, "{name}: {answer}");
+        let seen = last(&puppet);
+        assert_eq!(seen.header("mcp-param-region"), Some("eu"), "{name}");
+        assert_eq!(seen.body["params"]["arguments"], json!({ "data.region": "eu" }), "{name}");
+    }
+}
+
+/// 001-21: `explain` says how the tool is shown and what its schema no longer says, and reads the arguments back.
+#[tokio::test]
+async fn explain_shows_the_losses() {
+    let (_server, gate) = stage().await;
+    let setup = gate.stop().await;
+    std::fs::write(setup.directory().join("order.json"), order().to_string()).unwrap();
+    std::fs::write(setup.directory().join("free.json"), free().to_string()).unwrap();
+    let explain = async |agent: &str, tool: &str, schema: &str, arguments: &str| {
+        let args = [
+            "explain",
+            "--config",
+            "toolgate.yaml",
+            "--agent",
+            agent,
+            "--tool",
+            tool,
+            "--input-schema",
+            schema,
+            "--arguments",
+            arguments,
+        ];
+        let (code, said, wrong) = run(&setup, &args).await;
+        assert!(wrong.is_empty(), "{wrong}");
+        format!("exit code {code}\n{}", said.lines().skip(1).collect::<Vec<_>>().join("\n"))
+    };
+    let call = r#"{ "customer.id": "c", "priority": "2", "note": null }"#;
+    let mut said = String::new();
+    for (agent, tool, schema, arguments) in [
+        ("gemini", "oracle__order", "order.json", call),
+        ("strict", "oracle__order", "order.json", r#"{ "customer.id": "c", "priority": 2, "note": null }"#),
+        ("strict", "oracle__free", "free.json", r#"{ "value": 1 }"#),
+        ("gpt", "oracle__with.dots", "free.json", r#"{ "value": 1 }"#),
+    ] {
+        write!(said, "{agent} {tool}\n{}\n\n", explain(agent, tool, schema, arguments).await).unwrap();
+    }
+    insta::assert_snapshot!(said);
+}
+
+/// 002-37: whoever comes over standard input is shown the same.
+#[tokio::test]
+async fn both_doors_show_the_same() {
+    let (_server, gate) = stage().await;
+    let over_http = listed(&as_of(&gate, "gpt").at("/mcp/oracle")).await;
+    let setup = gate.stop().await;
+    let args = ["--server", "oracle", "--agent", "gpt"];
+    let mut over_stdio = Launched::start(&setup, &args, false).await;
+    let listed = over_stdio.ask("tools/list", json!({})).await;
+    assert_eq!(listed["result"]["tools"], json!(over_http));
+    over_stdio.end().await;
+}
+
+/// DESIGN §2: what is wrong with `schemas` is said where it stands.
+#[tokio::test]
+async fn unknown_programs_and_profiles_are_diagnostics() {
+    for (schemas, expected) in [
+        ("{ client: emacs }", &["unknown client `emacs`", "known here: claude-code, cursor"][..]),
+        ("{ profile: gpt }", &["expected one of `none`, `portable`, `openai`"]),
+        ("{ max_tools: 0, max_name_len: 10 }", &["lists nothing", "is too short"]),
+        ("{ max: 1 }", &["unknown key `max`"]),
+    ] {
+        let caller = format!("  - {{ agent: a, token: token-of-the-first-one, schemas: {schemas} }}");
+        let setup = crate::harness::gate::Setup::new().callers(&caller);
+        setup.write();
+        let (code, said, _) = run(&setup, &["check", "toolgate.yaml"]).await;
+        assert_eq!(code, 1, "{said}");
+        for words in expected {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+    }
+}
