@@ -3,6 +3,10 @@
 use super::Refusal;
 use crate::model::task::State;
 
+const SECRET: &str = "a secret reference stands where none may, or its secret cannot be had";
+const WHERE_SECRETS_STAND: &str =
+    "Write the reference as the whole value of an argument that takes one, or ask an operator, naming the action id.";
+
 impl Refusal {
     /// Whether the tool may have run.
     pub fn may_have_run(&self) -> bool {
@@ -45,8 +49,8 @@ impl Refusal {
             | Self::RateExceeded { .. }
             | Self::Fenced
             | Self::SessionBusy
-            | Self::SecretDenied
             | Self::ExecutedButNotRecorded => return self.of_the_task(),
+            Self::SecretDenied => (SECRET.into(), WHERE_SECRETS_STAND),
             Self::ToolNotAllowlisted => {
                 ("this tool is not available to this caller".into(), "List the tools and use one of those.")
             }
@@ -89,7 +93,7 @@ impl Refusal {
         (what, next.to_owned())
     }
 
-    /// The refusals of steps 7 to 13: those that look beyond one call.
+    /// The refusals of steps 7 to 12: those that look beyond one call.
     #[expect(clippy::wildcard_enum_match_arm, reason = "explanation names them all, and is exhaustive")]
     fn of_the_task(&self) -> (String, String) {
         let (what, next): (String, &str) = match self {
@@ -143,10 +147,6 @@ impl Refusal {
             Self::Fenced => {
                 ("another holder of this session has gone on since".into(), "Stop: another one works on this session.")
             }
-            Self::SecretDenied => (
-                "a secret reference stands where none may, or its secret cannot be had".into(),
-                "Write the reference as the whole value of an argument that takes one, or ask an operator, naming the action id.",
-            ),
             Self::SessionBusy => {
                 ("other calls of this session have to end first".into(), "Send the same call again in a second.")
             }
