@@ -7,7 +7,7 @@ use super::trail::{Stage, Trail};
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given, Keyed};
-use crate::guards::{ToolRules, confirms};
+use crate::guards::ToolRules;
 use crate::model::caller::Caller;
 use crate::model::ids::{SEPARATOR, ServerName, ToolName};
 use crate::model::refusal::Refusal;
@@ -99,8 +99,9 @@ pub fn judge<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes
             Some(notes.note(Stage::Idempotency, rule.key(&asked, &allowed.watched))?)
         }
     };
-    let draft = rules.confirms.as_ref().filter(|_| !before.is_drafted).map(confirms::Rule::refuse);
-    notes.note(Stage::Idempotency, draft.map_or(Ok(()), Err))?;
+    if let Some(confirms) = rules.confirms.as_ref().filter(|_| !before.is_drafted) {
+        notes.note::<()>(Stage::Idempotency, Err(confirms.refuse()))?;
+    }
     let asked = rules.budget.ask(&policy.tasks, caller, (tool, rules.side_effect));
     let mut task = Task { steps: before.steps, calls: before.tool_calls, cost: before.cost, ..Task::new(0) };
     (task.failures, task.failures_in_a_row) = (before.failures, before.failures_in_a_row);

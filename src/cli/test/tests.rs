@@ -26,7 +26,8 @@ contracts:
       - { code: customer_id_invalid, when: "!has(arguments.customer_id) || size(arguments.customer_id) < 1 || size(arguments.customer_id) > 64" }
     idempotency: { derive: [/tenant_id, /customer_id, /amount], ttl: 1h }
     budget: { max_calls_per_task: 1, timeout_ms: 3000, cost: 1 }
-    side_effect: { writes: "invoices(draft)", rollback: { tool: billing__delete_draft_invoice } }
+    side_effect: { writes: "invoices(draft)" }
+    irreversible: true
     secrets: []
 "#;
 
