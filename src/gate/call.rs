@@ -19,7 +19,6 @@ use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given};
 use crate::guards::output::Meaning;
-use crate::guards::secrets::Sealed;
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -164,8 +163,7 @@ async fn guarded(
     // Step 6 stands here when it exists: rewrite. Below, things are taken and waited for; where nothing is enforced, it is
     // only said what would be refused.
     if policy.mode == Mode::Observe {
-        let unproven = (passed, Sealed::observed(policy.mode));
-        return observed(policy, gate, (call, tool, rules), unproven, (trail, taken)).await;
+        return observed(policy, gate, (call, tool, rules), passed, (trail, taken)).await;
     }
     let bill = effects.bill(policy, call, rules, trail).await?;
     effects.advance(call, &bill, rules, trail).await?;

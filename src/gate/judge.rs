@@ -4,10 +4,10 @@
 
 use super::record::{params_hash, seen_call};
 use super::trail::{Stage, Trail};
+use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given, Keyed};
-use crate::guards::ToolRules;
 use crate::model::caller::Caller;
 use crate::model::ids::{SEPARATOR, ServerName, ToolName};
 use crate::model::refusal::Refusal;

@@ -85,7 +85,7 @@ impl How {
 
     /// The definition as its server wrote it, as far as it can be read, without an output schema that the contract's rules
     /// for results may break (PROTOCOL §5.1).
-    fn written(&self, tool: &Tool) -> Text {
+    fn written(self, tool: &Tool) -> Text {
         let shown = &tool.definition.shown;
         let members = shown.object().filter(|members| self.reshaped && members.get("outputSchema").is_some());
         let Some(mut members) = members else { return shown.clone() };

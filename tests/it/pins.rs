@@ -89,7 +89,8 @@ async fn d4_a_definition_that_drifts_is_withheld_until_an_operator_approves_it()
         (gate.metric("toolgate_quarantined_tools{reason=\"unpinned\"}").await > 0.5).then_some(())
     })
     .await;
-    assert_eq!(gate.log().matches("oracle__pay").count(), 1, "{}", gate.log());
+    let told = |line: &&str| line.contains("oracle__pay") && line.contains("drifted");
+    assert_eq!(gate.log().lines().filter(told).count(), 1, "{}", gate.log());
 
     let (exit, diff, _) = run(&setup, &["pins", "diff", "oracle__pay"]).await;
     assert_eq!(exit, 1);

@@ -229,8 +229,8 @@ async fn fitted_schemas_are_kept_until_the_tool_changes() {
 async fn the_key_is_fitted_too() {
     let policy = "
 contracts:
-  oracle__buy: { purpose: test, actions: [pay], secrets: [], idempotency: { expose: true } }
-  oracle__must: { purpose: test, actions: [pay], secrets: [], idempotency: { require: true } }
+  oracle__buy: { purpose: test, actions: [pay], irreversible: true, secrets: [], idempotency: { expose: true } }
+  oracle__must: { purpose: test, actions: [pay], irreversible: true, secrets: [], idempotency: { require: true } }
 ";
     let puppet = Puppet::with(vec![tool("buy"), tool("must")]).await;
     let servers = vec![("oracle", puppet.url())];
