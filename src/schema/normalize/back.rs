@@ -118,6 +118,9 @@ impl Back {
 
     /// Reads `arguments` back; none if they stay as they are.
     pub fn read(&self, arguments: &Value) -> Result<Option<Value>, Violation> {
+        if self.is_empty() {
+            return Ok(None);
+        }
         let mut reading = Reading { left: STEPS, path: Vec::new(), changed: false };
         let value = reading.value(self, arguments)?;
         Ok(reading.changed.then_some(value))

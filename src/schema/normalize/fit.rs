@@ -35,7 +35,7 @@ pub(super) fn takes(limits: &Limits, keyword: &str) -> bool {
 /// Fits one subschema and all below it.
 pub(super) fn fit(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
     one_union(node, at, losses);
-    name_required(node);
+    name_required(node, at, losses);
     constant(node, limits);
     facts(node, limits, at, losses);
     asides(node, limits, at, losses);
@@ -156,10 +156,14 @@ fn asides(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses)
 }
 
 /// What is required has to be named: under its name anything may come.
-fn name_required(node: &mut Node) {
+fn name_required(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     if node.rest == Rest::Closed {
         let names: Vec<String> = node.members.iter().map(|member| member.name.clone()).collect();
+        let before = node.required.len();
         node.required.retain(|name| names.contains(name));
+        if node.required.len() < before {
+            losses.note(at, Lost::Keyword("required".to_owned()));
+        }
     }
     let missing: Vec<String> = node.required.iter().filter(|name| node.member(name).is_none()).cloned().collect();
     let missing = missing.iter().map(|name| super::merge::either_member(name, Vec::new()));

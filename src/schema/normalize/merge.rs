@@ -10,6 +10,15 @@ pub(super) fn merge(mut first: Node, second: Node, at: &Place<'_>, losses: &mut 
     if second == Node::default() {
         return first;
     }
+    let names = |node: &Node| node.members.iter().map(|member| member.name.clone()).collect::<HashSet<_>>();
+    let judged = |node: &Node| node.rest != Rest::Open || !node.patterns.is_empty();
+    if (judged(&first) || judged(&second)) && (first.rest != second.rest || names(&first) != names(&second)) {
+        // What one of them names, the rest of the other may not take.
+        let alone = |node: &Node| node.members.is_empty() && !judged(node);
+        if !alone(&first) && !alone(&second) {
+            losses.note(at, Lost::Merged("allOf"));
+        }
+    }
     facts(&mut first.facts, second.facts, at, losses);
     for member in second.members {
         match first.members.iter_mut().find(|known| known.name == member.name) {
@@ -22,7 +31,6 @@ pub(super) fn merge(mut first: Node, second: Node, at: &Place<'_>, losses: &mut 
     }
     let more: Vec<String> = second.required.into_iter().filter(|name| !first.is_required(name)).collect();
     first.required.extend(more);
-    // What only one of them judges as its rest, the other may name: then this takes more than both.
     first.rest = match (first.rest, second.rest) {
         (Rest::Closed, _) | (_, Rest::Closed) => Rest::Closed,
         (Rest::Open, rest) | (rest, Rest::Open) => rest,

@@ -51,6 +51,10 @@ impl Writing<'_> {
 
     /// Several types become alternatives; null becomes `nullable`.
     fn one_type(&mut self, node: &mut Node) -> Result<(), Unfit> {
+        // Beside a union, types go into its branches.
+        if !node.unions.is_empty() {
+            return Ok(());
+        }
         let types: Vec<String> = node.types().into_iter().map(str::to_owned).collect();
         let others: Vec<&str> = types.iter().map(String::as_str).filter(|kind| *kind != "null").collect();
         if others.len() < types.len() && !others.is_empty() {
@@ -62,8 +66,6 @@ impl Writing<'_> {
                 node.set_types(&[one]);
                 keep_for(node, one);
             }
-            // Of two unions, the types are the looser one.
-            _ if !node.unions.is_empty() => drop(node.facts.shift_remove("type")),
             several => {
                 let said = node.facts.shift_remove("description");
                 let mut branches = Vec::new();
@@ -120,12 +122,14 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     let mut texts: Vec<String> = Vec::new();
     let mut meant: Vec<(String, Value)> = Vec::new();
     let mut sayable = true;
+    let null = values.contains(&Value::Null) && (node.types().is_empty() || node.facts.contains_key(NULLABLE));
+    node.facts.shift_remove(NULLABLE);
+    if null {
+        node.facts.insert(NULLABLE.to_owned(), true.into());
+    }
     for value in values {
         let text = match &value {
-            Value::Null => {
-                node.facts.insert(NULLABLE.to_owned(), true.into());
-                continue;
-            }
+            Value::Null => continue,
             Value::String(text) => text.clone(),
             Value::Bool(_) | Value::Number(_) => value.to_string(),
             Value::Array(_) | Value::Object(_) => String::new(),

@@ -187,6 +187,7 @@ impl<'a> Reader<'a> {
         }
         if members.get("nullable") == Some(&Value::Bool(true)) {
             also_null(&mut node);
+            self.losses.note(at, Lost::Merged("nullable"));
         }
         Ok(Some(node))
     }
@@ -240,6 +241,9 @@ impl<'a> Reader<'a> {
         };
         for (index, element) in prefix.into_iter().flatten().enumerate() {
             let taken = self.node(element, &at.below("prefixItems").below(&index.to_string()), false)?;
+            if taken.is_none() {
+                self.losses.note(at, Lost::Keyword("prefixItems".to_owned()));
+            }
             node.prefix.push(taken.unwrap_or_default());
         }
         let Some(items) = items else { return Ok(()) };

@@ -34,8 +34,11 @@ pub(super) fn object(mut node: Node, losses: &mut Losses) -> Result<Node, Unfit>
     }
     node.prefix.clear();
     node.items = None;
-    let names: Vec<String> = node.members.iter().map(|member| member.name.clone()).collect();
-    node.required.retain(|name| names.contains(name));
+    let (names, before) = (node.members.iter().map(|member| &member.name).collect::<Vec<_>>(), node.required.len());
+    node.required.retain(|name| names.contains(&name));
+    if node.required.len() < before {
+        losses.note(&Place::ROOT, Lost::Keyword("required".to_owned()));
+    }
     Ok(node)
 }
 

@@ -9,7 +9,7 @@ mod golden;
 mod random;
 mod sayings;
 
-use sayings::{Listing, corpus, said};
+use sayings::{Listing, as_json_schema, corpus, said, takes};
 
 fn property<'a>(schema: &'a Value, pointer: &str) -> &'a Value {
     schema.pointer(pointer).unwrap_or_else(|| panic!("{pointer} is not in {schema}"))

@@ -39,7 +39,7 @@ pub(super) fn said(profile: Profile, normal: &Normal, call: &Value) -> Result<()
     if same(&read, call) { Ok(()) } else { Err(format!("{said} comes back as {read}")) }
 }
 
-fn takes(schema: &Value, value: &Value) -> bool {
+pub(super) fn takes(schema: &Value, value: &Value) -> bool {
     jsonschema::options().with_draft(jsonschema::Draft::Draft202012).build(schema).unwrap().is_valid(value)
 }
 
@@ -49,7 +49,7 @@ fn same(one: &Value, other: &Value) -> bool {
 }
 
 /// `OpenAPI`'s `nullable` as JSON Schema says it.
-fn as_json_schema(schema: &Value) -> Value {
+pub(super) fn as_json_schema(schema: &Value) -> Value {
     let Value::Object(members) = schema else { return schema.clone() };
     let mut plain = Map::new();
     for (keyword, value) in members {
