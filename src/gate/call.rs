@@ -19,6 +19,7 @@ use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{Asked, Given};
 use crate::guards::output::Meaning;
+use crate::guards::secrets::Sealed;
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -163,7 +164,8 @@ async fn guarded(
     // Step 6 stands here when it exists: rewrite. Below, things are taken and waited for; where nothing is enforced, it is
     // only said what would be refused.
     if policy.mode == Mode::Observe {
-        return observed(policy, gate, (call, tool, rules), passed, (trail, taken)).await;
+        let unproven = (passed, Sealed::observed(policy.mode));
+        return observed(policy, gate, (call, tool, rules), unproven, (trail, taken)).await;
     }
     let bill = effects.bill(policy, call, rules, trail).await?;
     effects.advance(call, &bill, rules, trail).await?;
@@ -182,8 +184,7 @@ async fn guarded(
         let cleared = Cleared::Read(allowed.watched);
         return send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await;
     };
-    let asked = call.asked(tool);
-    let keyed = trail.check(Stage::Idempotency, idempotency.key(&asked, &allowed.watched))?;
+    let keyed = trail.check(Stage::Idempotency, idempotency.key(&call.asked(tool), &allowed.watched))?;
     let claimed = loop {
         let stands = effects.stand(call, &keyed, &mut trail.claimed_by).await;
         match trail.check(Stage::Idempotency, stands)? {

@@ -25,7 +25,7 @@ pub(super) async fn observed(
     policy: &Policy,
     gate: &Gate,
     (call, tool, rules): (&Arc<Call>, &Arc<Tool>, &Arc<ToolRules>),
-    passed: Ruled,
+    (passed, unsealed): (Ruled, Option<Sealed>),
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     trail.check(Stage::Repetition, if is_planned(call)? { Err(Refusal::Planned) } else { Ok(()) })?;
@@ -38,7 +38,6 @@ pub(super) async fn observed(
     }
     taken.slot = Some(gate.slot()?);
     let cleared = Cleared::Observed(passed);
-    let unsealed = Sealed::observed(policy.mode);
     send((gate, policy, unsealed), Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }
 
