@@ -241,7 +241,8 @@ fn is_secret(value: &str) -> bool {
     let known = PREFIXES.iter().any(|prefix| value.starts_with(prefix));
     let kinds: Vec<bool> = value.chars().filter(char::is_ascii_alphanumeric).map(|one| one.is_ascii_digit()).collect();
     let mixed = kinds.windows(2).filter(|pair| pair[0] != pair[1]).count() >= MIXED;
-    let is_path = value.starts_with(['/', '.', '~']) && value.contains('/');
+    let leads = |text: &str| text.starts_with(['/', '.', '~']) && text.contains('/');
+    let is_path = leads(value) || value.split_once('=').is_some_and(|(name, rest)| !is_telling(name) && leads(rest));
     let is_version = value.contains("==") || value.starts_with('@');
     with_password || known || (value.len() >= LONG && mixed && !is_path && !is_version && !value.contains(' '))
 }
@@ -300,6 +301,8 @@ mod tests {
             "--api-key",
             "abc",
             "--dir=/srv",
+            "LOG=/tmp/.tmpA1b2C3d4/one.log",
+            "API_KEY=/A1b2C3d4E5f6G7h8",
             "--token=t",
             "postgres://a:b@h/db",
             "mcp-server-fetch==2025.4.7",
@@ -317,10 +320,12 @@ mod tests {
                 "--api-key",
                 "${MY_HUB_API_KEY}",
                 "--dir=/srv",
-                "--token=${MY_HUB_TOKEN}",
+                "LOG=/tmp/.tmpA1b2C3d4/one.log",
                 "${MY_HUB_ARGUMENT}",
-                "mcp-server-fetch==2025.4.7",
+                "--token=${MY_HUB_TOKEN}",
                 "${MY_HUB_ARGUMENT_2}",
+                "mcp-server-fetch==2025.4.7",
+                "${MY_HUB_ARGUMENT_3}",
                 "--verbose",
                 "yes",
                 "$${workspace.x}"
