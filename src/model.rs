@@ -4,6 +4,7 @@ pub mod call;
 pub mod caller;
 pub mod clock;
 pub mod diagnostic;
+pub mod disabled;
 pub mod entry;
 pub mod ids;
 pub mod pointer;

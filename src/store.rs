@@ -12,6 +12,7 @@
 //! ```
 
 pub mod claims;
+pub mod disabling;
 pub mod embedded;
 pub mod journal;
 pub mod lanes;

@@ -184,7 +184,12 @@ fn reached(event: &Event, intent: &'static str, outcome: &'static str) {
     match event {
         Event::Intended(_) => failpoint::reached(intent),
         Event::Settled(_) => failpoint::reached(outcome),
-        Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_) => {}
+        Event::Reserved(_)
+        | Event::Spent(_)
+        | Event::Entered { .. }
+        | Event::Fenced { .. }
+        | Event::Carried(_)
+        | Event::Noted(_) => {}
     }
 }
 
@@ -192,7 +197,7 @@ fn reached(event: &Event, intent: &'static str, outcome: &'static str) {
 fn is_awaited(event: &Event) -> bool {
     match event {
         Event::Intended(_) | Event::Settled(_) | Event::Fenced { .. } => true,
-        Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Carried(_) => false,
+        Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Carried(_) | Event::Noted(_) => false,
     }
 }
 

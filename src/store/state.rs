@@ -212,6 +212,7 @@ pub fn apply(event: &Event, view: &mut View) {
         Event::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
         Event::Carried(Carried::Task(_, task)) => view.task = Some(task.clone()),
         Event::Carried(Carried::Session(_, session)) => view.session = Some(*session),
+        Event::Noted(_) => {}
         Event::Fenced { token, at, .. } => {
             view.session = Some(Session::holding(view.session.as_ref(), *token, *at));
         }

@@ -69,7 +69,12 @@ impl Calls {
                 Ok(died.map(|(seq, entry)| unfinished(seq, entry, &settled.phase)))
             }
             Some(
-                Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_),
+                Event::Reserved(_)
+                | Event::Spent(_)
+                | Event::Entered { .. }
+                | Event::Fenced { .. }
+                | Event::Noted(_)
+                | Event::Carried(_),
             )
             | None => Ok(None),
         }

@@ -46,9 +46,12 @@ impl Export {
             Event::Intended(intended) if self.wanted.is_of_entries() => return self.wanted.fits(&intended.entry),
             Event::Intended(intended) => Some(intended.action),
             Event::Settled(settled) => Some(settled.action),
-            Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_) => {
-                None
-            }
+            Event::Reserved(_)
+            | Event::Spent(_)
+            | Event::Entered { .. }
+            | Event::Fenced { .. }
+            | Event::Noted(_)
+            | Event::Carried(_) => None,
         };
         !self.wanted.is_of_entries()
             && time.is_none_or(|time| self.wanted.is_in_time(time))

@@ -43,7 +43,12 @@ impl History {
             Event::Settled(settled) => {
                 Step { seq, at: settled.at, words: ended(settled), fields: ended_fields(settled) }
             }
-            Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_) => {
+            Event::Reserved(_)
+            | Event::Spent(_)
+            | Event::Entered { .. }
+            | Event::Fenced { .. }
+            | Event::Noted(_)
+            | Event::Carried(_) => {
                 return;
             }
         };

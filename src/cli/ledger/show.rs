@@ -69,7 +69,12 @@ impl Show {
         let action = match &event {
             Event::Intended(intended) => intended.action.to_string(),
             Event::Settled(settled) => settled.action.to_string(),
-            Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_) => {
+            Event::Reserved(_)
+            | Event::Spent(_)
+            | Event::Entered { .. }
+            | Event::Fenced { .. }
+            | Event::Noted(_)
+            | Event::Carried(_) => {
                 return Ok(());
             }
         };
@@ -123,7 +128,12 @@ impl Story {
                 let Ok(entry) = entry.parse() else { return };
                 unfinished(seq, entry, &settled.phase)
             }
-            Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Fenced { .. } | Event::Carried(_) => {
+            Event::Reserved(_)
+            | Event::Spent(_)
+            | Event::Entered { .. }
+            | Event::Fenced { .. }
+            | Event::Noted(_)
+            | Event::Carried(_) => {
                 return;
             }
         };

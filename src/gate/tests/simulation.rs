@@ -248,6 +248,7 @@ impl World {
                 | Event::Spent(_)
                 | Event::Entered { .. }
                 | Event::Fenced { .. }
+                | Event::Noted(_)
                 | Event::Carried(_) => {}
             }
         }

@@ -45,6 +45,48 @@ pub enum Event {
     },
     /// What was known when the events that made it were dropped.
     Carried(Carried),
+    /// Something that changes no call, task or session, and is to be found again.
+    Noted(Noted),
+}
+
+/// Something that is to be found again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Noted {
+    /// When.
+    pub at: Millis,
+    /// What.
+    pub note: Note,
+}
+
+/// What is worth a record besides calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// An operator took a tool away (003-41).
+    Disabled {
+        /// `server__tool`.
+        tool: ToolName,
+        /// The operator.
+        who: String,
+        /// Why.
+        why: String,
+    },
+    /// An operator gave a tool back.
+    Enabled {
+        /// `server__tool`.
+        tool: ToolName,
+        /// The operator.
+        who: String,
+        /// Why.
+        why: String,
+    },
+    /// A policy came in force that leaves an `allow` out, since it names only tools of disabled servers (001-16).
+    Stripped {
+        /// Such as `profile coding`.
+        layer: String,
+        /// The version of the policy.
+        policy: String,
+    },
 }
 
 /// One thing as it was known.
@@ -216,6 +258,7 @@ impl Event {
             }
             Self::Carried(Carried::Claim(key, _)) => Place { call: Some(*key), ..Place::default() },
             Self::Carried(Carried::Task(task, _)) => Place { task: Some(*task), ..Place::default() },
+            Self::Noted(_) => Place::default(),
         }
     }
 
@@ -230,6 +273,7 @@ impl Event {
             Self::Carried(Carried::Claim(_, claim)) => claim.changed,
             Self::Carried(Carried::Task(_, task)) => task.last,
             Self::Carried(Carried::Session(_, session)) => session.at,
+            Self::Noted(noted) => noted.at,
         }
     }
 
@@ -243,7 +287,8 @@ impl Event {
             | Self::Spent(_)
             | Self::Entered { .. }
             | Self::Fenced { .. }
-            | Self::Carried(_) => None,
+            | Self::Carried(_)
+            | Self::Noted(_) => None,
         };
         encode(self, body.unwrap_or_default())
     }
@@ -259,7 +304,8 @@ impl Event {
             | Self::Spent(_)
             | Self::Entered { .. }
             | Self::Fenced { .. }
-            | Self::Carried(_) => {}
+            | Self::Carried(_)
+            | Self::Noted(_) => {}
         }
         Ok(event)
     }

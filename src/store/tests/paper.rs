@@ -240,6 +240,7 @@ impl Store for Paper {
                     | Event::Spent(_)
                     | Event::Entered { .. }
                     | Event::Fenced { .. }
+                    | Event::Noted(_)
                     | Event::Carried(_) => {}
                 }
                 written.map(|()| Ok(event))
