@@ -31,6 +31,7 @@ use toolgate::model::call::{Said, ToolCall};
 use toolgate::model::caller::Caller;
 use toolgate::model::clock::Clock;
 use toolgate::model::ids::{ActionId, ServerName, ToolName};
+use toolgate::model::scope::Scope;
 use toolgate::policy::live::Live;
 use toolgate::schema::validate::Schema;
 use toolgate::store::journal::{Journal, Options};
@@ -67,6 +68,29 @@ contracts:
 layers:
   global: { deny: ['*__drop_*'] }
   agent: { support-bot: { allow: ['billing__*'] } }
+";
+
+/// The callers and servers of [`Large`].
+const MANY: &str = "\
+servers: { billing: { url: 'http://127.0.0.1:9/mcp' }, search: { url: 'http://127.0.0.1:9/mcp' } }
+callers:
+  - { agent: main, token: a-token-of-the-main-agent, tenant: t_001, roles: [billing_admin], owner: true }
+  - { agent: support-bot, token: a-token-for-the-benchmark-only, tenant: t_001, roles: [billing_admin], profile: coding,
+      group: support, environment: production, model: openai/gpt-5, parent: main }
+policies: [policy.yaml]
+";
+
+/// Ten layers that hold for the agent, in the shape of those that people write.
+const TEN_LAYERS: &str = "
+groups: { invoices: ['billing__*', 'search__*'] }
+layers:
+  profile: { coding: { allow: ['group:invoices'], by_model_provider: { openai: { deny: ['*__wipe_*'] } } } }
+  group: { support: { deny: ['*__grant_*', '*__delete_all*'] } }
+  global: { deny: ['*__drop_*'], by_model_provider: { openai/gpt-5: { deny: ['*__exec'] } } }
+  agent: { support-bot: { allow: ['billing__*'], by_model_provider: { openai: { deny: ['search__admin*'] } } },
+           main: { allow: ['*'] } }
+  environment: { production: { deny: ['*__debug_*', '*__test_*'] } }
+  delegation: { deny: ['*__spawn*'] }
 ";
 
 /// CPU time of the calling thread.
@@ -119,20 +143,27 @@ struct Stand {
 impl Stand {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("toolgate.yaml");
-        std::fs::write(&file, CONFIGURATION).unwrap();
+        std::fs::write(directory.path().join("toolgate.yaml"), CONFIGURATION).unwrap();
         std::fs::write(directory.path().join("policy.yaml"), POLICY).unwrap();
+        Self::of(directory, 0)
+    }
+
+    /// On the configuration in `directory`, with so many tools more.
+    fn of(directory: TempDir, more: usize) -> Self {
+        let file = directory.path().join("toolgate.yaml");
         let loaded = config::load(&file);
         let again = move || config::load(&file).reading;
         let policy = Live::start(loaded.reading, again).expect("the policy is valid");
         let caller = policy.current().identity.identify(Some(TOKEN), |_| None).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let servers = servers();
-        let tool = tool(&servers);
+        let tool = tool(&servers, "create_invoice");
+        let more = (0..more).map(|number| self::tool(&servers, &format!("tool_{number:03}")));
+        let tools = std::iter::once(tool.clone()).chain(more).collect();
         let options = Options { queue: 1 << 16, ..Options::default() };
         let gate = Arc::new(Gate {
             policy,
-            tools: Arc::new(Toolbox::of(vec![tool.clone()])),
+            tools: Arc::new(Toolbox::of(tools)),
             journal: Arc::new(Journal::open(directory.path(), options).unwrap()),
             effects: Effects::new(Arc::new(Memory::new(Clock))),
             metrics: Arc::new(Metrics::new()),
@@ -200,8 +231,8 @@ fn definition(name: &str) -> Value {
     })
 }
 
-fn tool(servers: &Servers) -> Arc<Tool> {
-    let definition = Definition::read(&Text::of(&definition("create_invoice"))).unwrap();
+fn tool(servers: &Servers, name: &str) -> Arc<Tool> {
+    let definition = Definition::read(&Text::of(&definition(name))).unwrap();
     let schema = Schema::compile(&definition.input_schema.value()).unwrap();
     let server = servers.all()[0].clone();
     let (name, hash) = (ToolName::of(&server.settings.name, &definition.name), hash(definition.text.as_bytes()));
@@ -275,6 +306,74 @@ fn guards(criterion: &mut Criterion<ThreadTime>) {
     });
 }
 
+/// A policy of 1,000 contracts and ten layers, on disk.
+struct Large(TempDir);
+
+impl Large {
+    fn new(rules: bool) -> Self {
+        let mut policy = "contracts:\n".to_owned();
+        for number in 0..1000 {
+            policy.push_str(&contract(&format!("billing__tool_{number:03}"), rules));
+        }
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("toolgate.yaml"), MANY).unwrap();
+        std::fs::write(directory.path().join("policy.yaml"), policy + TEN_LAYERS).unwrap();
+        Self(directory)
+    }
+
+    fn load(&self) -> toolgate::policy::Policy {
+        let reading = config::load(&self.0.path().join("toolgate.yaml")).reading;
+        reading.policy.unwrap_or_else(|| panic!("{:?}", reading.diagnostics))
+    }
+}
+
+fn contract(name: &str, rules: bool) -> String {
+    let (_, body) = POLICY.split_once("create_invoice:\n").unwrap();
+    let (body, _) = body.split_once("layers:").unwrap();
+    let keep = |line: &&str| rules || !(line.contains("rules:") || line.contains("code:"));
+    let body: Vec<&str> = body.lines().filter(keep).collect();
+    format!("  {name}:\n{}\n", body.join("\n"))
+}
+
+/// What policies of the size that a platform has cost: to load, to decide by (steps 2 to 5 of a call), and to list.
+fn policies(criterion: &mut Criterion<ThreadTime>) {
+    let arguments = arguments();
+    let mut group = criterion.benchmark_group("policy");
+    for (name, rules) in [("without a rule", false), ("with a rule", true)] {
+        let large = Large::new(rules);
+        let policy = large.load();
+        let caller = policy.identity.identify(Some(TOKEN), |_| None).unwrap();
+        let tool = ToolName::new("billing__tool_500");
+        let schema = Schema::compile(&definition("tool_500")["inputSchema"]).unwrap();
+        group.bench_function(format!("steps 2 to 5 {name}"), |bencher| {
+            bencher.iter(|| {
+                let admitted = policy.allowlist.admit(&caller, black_box(&tool)).unwrap();
+                let rules = admitted.rules();
+                let checked = rules.arguments.check(&schema, black_box(&arguments)).unwrap();
+                let permit = rules.permission.allow(&caller, &arguments, &checked).unwrap();
+                rules.rules.apply(&caller, &arguments, &permit).is_ok()
+            });
+        });
+        group.sample_size(10);
+        group.bench_function(format!("load 1000 contracts {name}, 10 layers"), |bencher| bencher.iter(|| large.load()));
+    }
+}
+
+/// A listing of 1,000 tools: the first of a class of callers, and every other.
+fn listing(criterion: &mut Criterion<ThreadTime>) {
+    let stand = Stand::of(Large::new(false).0, 1000);
+    let mut group = criterion.benchmark_group("list 1000 tools");
+    let list = |gate: &Gate| gate.list_tools(&stand.caller, &Scope::All, Era::Modern, None).unwrap();
+    group.bench_function("again", |bencher| bencher.iter(|| list(&stand.gate)));
+    group.sample_size(10);
+    group.bench_function("first of a class", |bencher| {
+        bencher.iter(|| {
+            stand.gate.listings.forget();
+            list(&stand.gate)
+        });
+    });
+}
+
 fn ledger(criterion: &mut Criterion<ThreadTime>) {
     let stand = Stand::new();
     let mut group = criterion.benchmark_group("ledger");
@@ -318,5 +417,5 @@ fn criterion() -> Criterion<ThreadTime> {
     times.without_plots().with_measurement(ThreadTime)
 }
 
-criterion_group! { name = steps; config = criterion(); targets = reader, guards, ledger, pipeline }
+criterion_group! { name = steps; config = criterion(); targets = reader, guards, policies, listing, ledger, pipeline }
 criterion_main!(steps);

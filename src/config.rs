@@ -2,12 +2,14 @@
 //!
 //! Relative paths in the file (`data`, `policies`, `cwd`) start at the file's own directory.
 
+use crate::guards::allowlist::written::Kind;
 use crate::guards::secrets::Bindings;
 use crate::guards::{Mode, Section, identity};
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{AgentId, ServerName};
 use crate::model::secret::Secret;
 use crate::policy::compile::{self, Basis, Compiled};
+use crate::policy::layers::Assigned;
 use crate::policy::live::Reading;
 use crate::policy::locate::{self, Document};
 use crate::policy::pins::Source;
@@ -140,6 +142,13 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
     Loaded { config, reading: Reading { policy, diagnostics, fingerprint, watched, files } }
 }
 
+/// The process settings at `path`, whatever the policies say; none if the file itself cannot be used.
+pub fn process(path: &Path) -> Option<Config> {
+    let document = Document::read(path).ok()?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    judge(&document, directory, &|name| std::env::var(name).ok()).0?.config
+}
+
 /// Reads the files again and again for [`Live`](crate::policy::live::Live): what only a restart applies is a warning.
 pub fn reader(path: PathBuf, running: &Config) -> impl Fn() -> Reading + Send + Sync + 'static {
     let startup = running.startup.clone();
@@ -165,9 +174,11 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
     let basis = Basis {
         mode,
         servers: servers.keys().cloned().collect(),
+        disabled: Vec::new(),
         timeouts: servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect(),
         agents: vec![AgentId::new(identity::ANONYMOUS)],
         identity: identity::Rule::anonymous(),
+        assigned: Vec::new(),
         methods: Methods::default(),
         session_header: None,
         pins: None,
@@ -233,6 +244,7 @@ fn judge(
     let judged = settings.map(|settings| build(settings, named, directory, &mut problems)).map(|mut judged| {
         judged.config = judged.config.map(|config| Config { startup, ..config });
         judged.basis.written = document.tree().clone();
+        judged.basis.assigned = assigned(&judged.basis.identity, document);
         judged
     });
     // What a missing variable leaves behind is no second problem.
@@ -275,14 +287,17 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     let methods = problems.under("methods", |problems| doors::methods(methods, problems));
     let session_header =
         problems.under("session_header", |problems| doors::session_header(session_header.as_deref(), problems));
+    let disabled = servers.values().filter(|server| server.disabled).map(|server| server.name.clone()).collect();
     let pins = pins.and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
     let timeouts = servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect();
     let basis = Basis {
         mode,
         servers: declared,
+        disabled,
         timeouts,
         agents,
         identity,
+        assigned: Vec::new(),
         methods,
         session_header,
         pins,
@@ -301,6 +316,20 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         startup: BTreeMap::new(),
     });
     Judged { config, basis }
+}
+
+/// The layers that callers are given by name, and where.
+fn assigned(identity: &identity::Rule, document: &Document) -> Vec<Assigned> {
+    let mut assigned = Vec::new();
+    for (index, caller) in identity.callers().iter().enumerate() {
+        for (kind, name) in [(Kind::Profile, &caller.profile), (Kind::Environment, &caller.environment)] {
+            let Some(name) = name.clone() else { continue };
+            let path = vec!["callers".to_owned(), index.to_string(), kind.word().to_owned()];
+            let problem = Problem { severity: Severity::Error, path, message: String::new(), hint: None };
+            assigned.push(Assigned { kind, name, place: document.locate(problem) });
+        }
+    }
+    assigned
 }
 
 /// Where a change of `policies` can be seen: beside it, and if it is a directory, in and below it.

@@ -65,6 +65,8 @@ pub struct ToolRules {
     pub variants: Option<variants::Rule>,
     /// Only owners see the tool (001-04).
     pub owner_only: bool,
+    /// The providers, or `provider/model`s, whose models may see it; all if empty (001-A9).
+    pub providers_allowed: Vec<String>,
     /// Its part of the gate's step 3.
     pub arguments: arguments::Rule,
     /// Step 4.

@@ -3,6 +3,8 @@
 use crate::guards::budget::Tasks;
 use crate::guards::secrets::Bindings;
 use crate::guards::{self, Mode, allowlist, identity, repetition};
+use crate::model::disabled::Disabled;
+use sha2::{Digest as _, Sha256};
 
 pub mod compile;
 pub mod file;
@@ -15,10 +17,12 @@ pub mod pins;
 pub mod shape;
 
 /// Everything a call is judged by. Immutable; replaced as a whole.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Policy {
-    /// Twelve hexadecimal digits over what all files say.
+    /// Twelve hexadecimal digits over what all files say and what operators have taken away.
     pub version: String,
+    /// The same over what all files say alone.
+    pub written: String,
     /// Whether calls are refused, or only would be.
     pub mode: Mode,
     /// Who calls?
@@ -37,6 +41,19 @@ pub struct Policy {
     pub session_header: Option<String>,
     /// Where secrets come from and where they may go.
     pub secrets: Bindings,
+}
+
+impl Policy {
+    /// The same policy without the tools that operators have taken away: another version, unless there are none.
+    #[must_use]
+    pub fn without(self, disabled: Disabled) -> Self {
+        let mut version = self.written.clone();
+        if !disabled.is_empty() {
+            let names = disabled.keys().fold(version, |text, tool| text + "\n" + tool.as_str());
+            version = compile::shown(&Sha256::digest(names));
+        }
+        Self { version, allowlist: self.allowlist.without(disabled), ..self }
+    }
 }
 
 /// Which methods pass (DESIGN §3): known ones do unless denied, unknown ones only if allowed, or when nothing is

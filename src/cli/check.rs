@@ -59,7 +59,10 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
                 good.push(format!("note: {undone} of {changing} contracts that change something can be taken back"));
             }
         }
-        if let Some(several) = config.map(|config| config.servers.len()).filter(|servers| *servers > 1) {
+        if let Some(several) = config
+            .map(|config| config.servers.values().filter(|server| !server.disabled).count())
+            .filter(|servers| *servers > 1)
+        {
             good.push(format!("note: {}", together(several)));
         }
         diagnostics.extend(reading.diagnostics);

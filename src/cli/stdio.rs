@@ -118,6 +118,7 @@ fn chosen(args: &Args, config: &config::Config) -> anyhow::Result<ServerName> {
     let servers: Vec<&ServerName> = config.servers.keys().collect();
     match (&args.server, servers.as_slice()) {
         (Some(wanted), servers) => match servers.iter().find(|name| name.as_str() == wanted) {
+            Some(name) if config.servers[*name].disabled => bail!("the configuration disables the server `{wanted}`"),
             Some(name) => Ok((*name).clone()),
             None => bail!("the configuration has no server `{wanted}`"),
         },

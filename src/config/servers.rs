@@ -35,6 +35,8 @@ pub struct Server {
     pub timeout: Duration,
     /// How long it may take to answer for the first time, at most 3600 s.
     pub start_timeout: Duration,
+    /// It is declared, and not used.
+    pub disabled: bool,
 }
 
 /// How a tool server is reached.
@@ -63,7 +65,7 @@ pub enum Transport {
 impl Server {
     /// A server with the default times.
     pub fn new(name: ServerName, transport: Transport) -> Self {
-        Self { name, transport, timeout: TIMEOUT, start_timeout: START_TIMEOUT }
+        Self { name, transport, timeout: TIMEOUT, start_timeout: START_TIMEOUT, disabled: false }
     }
 }
 
@@ -87,6 +89,7 @@ pub(super) fn compile(
             // A server that cannot be used is still declared: its contracts are judged all the same.
             let nowhere = || Transport::Child { command: String::new(), args: vec![], env: BTreeMap::new(), cwd: None };
             let timeout = between("timeout", settings.timeout.as_deref(), (LEAST, MAX_TIMEOUT), problems);
+            let disabled = settings.disabled;
             let start = settings.start_timeout.as_deref();
             let start_timeout = between("start_timeout", start, (LEAST, MAX_START_TIMEOUT), problems);
             let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
@@ -97,6 +100,7 @@ pub(super) fn compile(
                     transport,
                     timeout: timeout.unwrap_or(TIMEOUT),
                     start_timeout: start_timeout.unwrap_or(START_TIMEOUT),
+                    disabled,
                 },
             );
         });
@@ -121,7 +125,7 @@ fn judge_name(name: &str, problems: &mut Problems) {
 }
 
 fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems) -> Option<Transport> {
-    let ServerSettings { command, args, env, cwd, url, headers, timeout: _, start_timeout: _ } = settings;
+    let ServerSettings { command, args, env, cwd, url, headers, timeout: _, start_timeout: _, disabled: _ } = settings;
     match (command, url) {
         (Some(command), None) => {
             if !headers.is_empty() {

@@ -91,6 +91,8 @@ pub struct ServerSettings {
     pub timeout: Option<String>,
     /// How long the server may take to answer for the first time: `30s` if absent, `1h` at most.
     pub start_timeout: Option<String>,
+    /// It is not started or reached, and none of its tools is seen; what policies say of them stays. `true` holds at once.
+    pub disabled: bool,
 }
 
 /// A secret: where it comes from (one of `env`, `file` and `command`), and where it may go. Its value has 8 to 4096 bytes;

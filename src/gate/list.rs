@@ -3,6 +3,7 @@
 use super::shown::{Listed, Names};
 use super::toolbox::{Tool, Tools};
 use super::{Gate, fit, pinned};
+use crate::guards::allowlist::Class;
 use crate::mcp::json::{Object, Text, push_string};
 use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 /// Tools on one page at most.
 const PAGE: usize = 1_000;
-/// Listings that are kept, for different callers and scopes.
+/// Listings that are kept, for different classes of callers and scopes.
 const KEPT: usize = 256;
 
 /// Why there is no such page.
@@ -26,7 +27,7 @@ const KEPT: usize = 256;
 #[error("`cursor` is not of this listing; list again without a cursor")]
 pub struct NoSuchPage;
 
-/// Listings already made. They depend on the caller, the scope, the policy and the tools, and on nothing else.
+/// Listings already made. They depend on the class of the caller, the scope, the policy and the tools, and on nothing else.
 #[derive(Default)]
 pub struct Listings {
     made: Mutex<HashMap<Key, Text>>,
@@ -35,13 +36,20 @@ pub struct Listings {
 
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    agent: String,
+    class: Class,
     reads: Reads,
     scope: Scope,
     modern: bool,
     policy: String,
     tools: u64,
     offset: usize,
+}
+
+impl Listings {
+    /// Forgets all of them; they are made again when they are asked for.
+    pub fn forget(&self) {
+        self.made.lock().clear();
+    }
 }
 
 impl Gate {
@@ -59,7 +67,7 @@ impl Gate {
             Some(cursor) => offset_of(cursor, &policy, &tools).ok_or(NoSuchPage)?,
         };
         let key = Key {
-            agent: caller.agent.to_string(),
+            class: policy.allowlist.class(caller),
             reads: caller.reads,
             scope: scope.clone(),
             modern: era == Era::Modern,

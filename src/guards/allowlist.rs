@@ -3,62 +3,38 @@
 //! Before anything looks at the arguments: a hidden tool answers like an unknown one, whatever the call holds. The
 //! listing asks the same question, so it never shows what a call would not get.
 
-use super::{Mode, Section, ToolRules};
+use super::{Mode, ToolRules};
 use crate::model::caller::Caller;
-use crate::model::diagnostic::Problems;
-use crate::model::ids::{AgentId, ToolName};
+use crate::model::disabled::{Disabled, Reason};
+use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
 use crate::model::refusal::Refusal;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use layers::{Layer, Layers};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 mod contracts;
+pub mod layers;
 mod pattern;
+pub mod written;
 
 pub use contracts::Contracts;
 pub use pattern::Pattern;
+pub use written::Settings;
 
-/// The layers of one policy file. A tool must pass every layer of every file.
-#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "Layers")]
-pub struct Settings {
-    /// For every agent.
-    pub global: Option<LayerSettings>,
-    /// For one agent each, by its name.
-    pub agent: BTreeMap<String, LayerSettings>,
-}
-
-/// One layer. `deny` is looked at first and is final. `allow` that is absent restricts nothing; `[]` lets nothing pass.
-#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "Layer")]
-pub struct LayerSettings {
-    /// Patterns of which one must match. `*` stands for any text; everything else for itself.
-    pub allow: Option<Vec<String>>,
-    /// Patterns of which none may match.
-    pub deny: Vec<String>,
-}
-
-/// One layer as run.
-#[derive(Debug, Clone)]
-pub struct Layer {
-    name: String,
-    agent: Option<AgentId>,
-    allow: Option<Vec<Pattern>>,
-    deny: Vec<Pattern>,
-}
+/// Characters of a name or a pattern that are shown.
+const SHOWN: usize = 160;
 
 /// As run, with the contracts behind it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Rule {
     mode: Mode,
-    layers: Vec<Layer>,
+    layers: Layers,
     contracts: Contracts,
     observed: Arc<ToolRules>,
+    /// Servers that the configuration disables.
+    servers: Vec<ServerName>,
+    disabled: Disabled,
 }
 
 /// The caller may see this tool; the only way to its rules.
@@ -82,9 +58,11 @@ pub struct Denied<'a> {
 }
 
 /// What decided: for `explain` and the ledger, never for the agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance<'a> {
-    /// `owner`, `global`, `agent support-bot` or `contract`.
+    /// The parent of the caller for which this was asked; none for the caller itself (001-13).
+    pub parent: Option<AgentId>,
+    /// `owner`, `disabled`, a layer such as `global` or `agent support-bot`, or `contract`.
     pub layer: &'a str,
     /// How it decided.
     pub verdict: Verdict<'a>,
@@ -97,117 +75,149 @@ pub enum Verdict<'a> {
     Passed,
     /// A pattern of `allow` matches.
     Allowed(&'a str),
+    /// `allow` names only tools of disabled servers, and is left out (001-16).
+    Stripped,
     /// A pattern of `deny` matches.
     Denied(&'a str),
     /// No pattern of `allow` matches.
     NotAllowed,
+    /// No pattern of `allow` matches, and all of them name tools of disabled servers (001-17).
+    Unavailable,
     /// The tool is `owner_only` and the caller is no owner.
     OwnerOnly,
+    /// An operator has taken the tool away (003-41).
+    Disabled(&'a Reason),
+    /// The configuration disables its server.
+    ServerDisabled,
     /// The tool has no contract.
     NoContract,
+    /// The contract does not name the provider of the caller's model (001-A9).
+    Provider,
 }
 
-// === impl Settings ===
-
-impl Section for Settings {
-    type Rule = Vec<Layer>;
-    const NAME: &'static str = "layers";
-
-    fn compile(self, problems: &mut Problems) -> Vec<Layer> {
-        let Self { global, agent } = self;
-        let mut layers = Vec::new();
-        if let Some(written) = global {
-            layers.push(problems.under("global", |problems| written.compile("global".to_owned(), None, problems)));
-        }
-        problems.under("agent", |problems| {
-            for (name, written) in agent {
-                let (label, id) = (format!("agent {name}"), AgentId::new(&name));
-                layers.push(problems.under(name, |problems| written.compile(label, Some(id), problems)));
-            }
-        });
-        layers
-    }
-}
-
-impl LayerSettings {
-    fn compile(self, name: String, agent: Option<AgentId>, problems: &mut Problems) -> Layer {
-        let mut patterns = |key: &str, written: Vec<String>| -> Vec<Pattern> {
-            let one = |(index, text): (usize, String)| {
-                problems.under(key, |problems| {
-                    problems.under(index.to_string(), |problems| Pattern::compile(&text, problems))
-                })
-            };
-            written.into_iter().enumerate().filter_map(one).collect()
-        };
-        let deny = patterns("deny", self.deny);
-        let allow = self.allow.map(|allow| patterns("allow", allow));
-        Layer { name, agent, allow, deny }
-    }
-}
+/// Callers for which the same holds here, so that they are listed the same tools.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Class(Vec<String>);
 
 // === impl Rule ===
 
-impl Layer {
-    /// The agent the layer is for; all of them if none.
-    pub fn agent(&self) -> Option<&AgentId> {
-        self.agent.as_ref()
-    }
-
-    fn judge(&self, tool: &str) -> Verdict<'_> {
-        if let Some(pattern) = self.deny.iter().find(|pattern| pattern.matches(tool)) {
-            return Verdict::Denied(pattern.as_str());
-        }
-        let Some(allow) = &self.allow else { return Verdict::Passed };
-        match allow.iter().find(|pattern| pattern.matches(tool)) {
-            Some(pattern) => Verdict::Allowed(pattern.as_str()),
-            None => Verdict::NotAllowed,
-        }
-    }
-}
-
 impl Rule {
     /// Judges by all of `layers`, and asks for a contract in enforce mode.
-    pub fn new(mode: Mode, layers: Vec<Layer>, contracts: impl Into<Contracts>) -> Self {
-        Self { mode, layers, contracts: contracts.into(), observed: Arc::new(ToolRules::observed()) }
+    pub fn new(mode: Mode, layers: Layers, contracts: impl Into<Contracts>) -> Self {
+        let (contracts, observed) = (contracts.into(), Arc::new(ToolRules::observed()));
+        Self { mode, layers, contracts, observed, servers: Vec::new(), disabled: Disabled::new() }
     }
 
-    /// May `caller` see `tool`? For the listing and for the call. In observe mode everything is admitted, and
+    /// The same, without any tool of `servers`.
+    #[must_use]
+    pub fn without_servers(self, servers: Vec<ServerName>) -> Self {
+        Self { servers, ..self }
+    }
+
+    /// The same, without the tools that operators have taken away: in observe mode, too.
+    #[must_use]
+    pub fn without(self, disabled: Disabled) -> Self {
+        Self { disabled, ..self }
+    }
+
+    /// May `caller` see `tool`? For the listing and for the call. In observe mode all is admitted but what is disabled, and
     /// [`Admitted::would_refuse`] says what enforce mode would have done.
     pub fn admit(&self, caller: &Caller, tool: &ToolName) -> Result<Admitted<'_>, Box<Denied<'_>>> {
         let rules = self.contracts.get(tool);
-        let mut by = Provenance { layer: "contract", verdict: Verdict::Passed };
-        for step in self.steps(caller, tool) {
+        let mut by = Provenance { parent: None, layer: "contract", verdict: Verdict::Passed };
+        self.steps(caller, tool, &mut |step| {
             by = step;
-            if step.verdict.refuses() {
-                break;
-            }
-        }
+            !by.verdict.refuses()
+        });
         let would_refuse = by.verdict.refuses();
         match (rules, self.mode) {
             (Some(rules), _) if !would_refuse => Ok(Admitted { rules, whole: rules, by, would_refuse }),
-            (rules, Mode::Observe) => {
+            (rules, Mode::Observe) if !by.verdict.is_disabled() => {
                 let rules = rules.unwrap_or(&self.observed);
                 Ok(Admitted { rules, whole: rules, by, would_refuse })
             }
-            (_, Mode::Enforce) => Err(Box::new(Denied { refusal: Refusal::ToolNotAllowlisted, by })),
+            (_, Mode::Enforce | Mode::Observe) => Err(Box::new(Denied { refusal: Refusal::ToolNotAllowlisted, by })),
         }
     }
 
     /// Every step of the decision, in order, also those after the one that decides.
     pub fn explain(&self, caller: &Caller, tool: &ToolName) -> Vec<Provenance<'_>> {
-        self.steps(caller, tool).collect()
+        let mut steps = Vec::new();
+        self.steps(caller, tool, &mut |step| {
+            steps.push(step);
+            true
+        });
+        steps
     }
 
-    fn steps<'a>(&'a self, caller: &Caller, tool: &ToolName) -> impl Iterator<Item = Provenance<'a>> {
+    /// Tells `note` of each step, in the one order there is, as long as it wants to hear more: owner, what is disabled, the
+    /// layers, the same of every parent, the contract.
+    fn steps<'a>(&'a self, caller: &Caller, tool: &ToolName, note: &mut dyn FnMut(Provenance<'a>) -> bool) {
         let rules = self.contracts.get(tool);
-        let hidden = rules.is_some_and(|rules| rules.owner_only) && !caller.owner;
-        let owner = if hidden { Verdict::OwnerOnly } else { Verdict::Passed };
-        let contract = if rules.is_some() { Verdict::Passed } else { Verdict::NoContract };
-        let layers = self.layers.iter().filter(|layer| layer.agent.as_ref().is_none_or(|agent| *agent == caller.agent));
-        let layers = layers.map(|layer| Provenance { layer: &layer.name, verdict: layer.judge(tool.as_str()) });
-        std::iter::once(Provenance { layer: "owner", verdict: owner })
-            .chain(layers)
-            .chain([Provenance { layer: "contract", verdict: contract }])
+        let own = |layer: &'a str, verdict| Provenance { parent: None, layer, verdict };
+        let goes_on = owned(rules, (caller, None), note)
+            && self.taken_away(tool).is_none_or(|verdict| note(own("disabled", verdict)))
+            && self.layered(tool, (caller, None), note)
+            && self.delegated(rules, (caller, tool), note);
+        if goes_on {
+            note(own("contract", rules.map_or(Verdict::NoContract, |rules| rules.judge_provider(caller))));
+        }
+    }
+
+    fn layered<'a>(
+        &'a self,
+        tool: &ToolName,
+        (caller, parent): (&Caller, Option<&AgentId>),
+        note: &mut dyn FnMut(Provenance<'a>) -> bool,
+    ) -> bool {
+        self.layers.of(caller).into_iter().all(|layer| {
+            note(Provenance { parent: parent.cloned(), layer: layer.label(), verdict: layer.judge(tool.as_str()) })
+        })
+    }
+
+    /// What every parent may see, and theirs: a child never exceeds its parent (001-13).
+    fn delegated<'a>(
+        &'a self,
+        rules: Option<&'a Arc<ToolRules>>,
+        (caller, tool): (&Caller, &ToolName),
+        note: &mut dyn FnMut(Provenance<'a>) -> bool,
+    ) -> bool {
+        caller.parents.iter().all(|parent| {
+            let of = Some(&parent.agent);
+            let provider = rules.map_or(Verdict::Passed, |rules| rules.judge_provider(parent));
+            owned(rules, (parent, of), note)
+                && self.layered(tool, (parent, of), note)
+                && note(Provenance { parent: of.cloned(), layer: "contract", verdict: provider })
+                && self.delegated(rules, (parent, tool), note)
+        })
+    }
+
+    fn taken_away(&self, tool: &ToolName) -> Option<Verdict<'_>> {
+        let by_operator = self.disabled.get(tool).map(Verdict::Disabled);
+        let is_of = |server: &ServerName| {
+            tool.as_str().strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(SEPARATOR))
+        };
+        by_operator.or_else(|| self.servers.iter().any(is_of).then_some(Verdict::ServerDisabled))
+    }
+
+    /// What decides which tools `caller` sees, and nothing else of it.
+    pub fn class(&self, caller: &Caller) -> Class {
+        let mut said = Vec::with_capacity(8);
+        let mut push = |word: &str| said.push(word.to_owned());
+        let mut callers = vec![caller];
+        while let Some(caller) = callers.pop() {
+            push(if caller.owner { "owner" } else { "" });
+            push(caller.model.as_deref().unwrap_or_default());
+            self.layers.of(caller).iter().for_each(|layer| push(layer.label()));
+            push(&caller.parents.len().to_string());
+            callers.extend(caller.parents.iter().map(|parent| &**parent));
+        }
+        Class(said)
+    }
+
+    /// The layers whose `allow` names only tools of disabled servers.
+    pub fn unavailable(&self) -> impl Iterator<Item = &Layer> {
+        self.layers.every().into_iter().filter(|layer| layer.unavailable().is_some())
     }
 
     /// What each contract can refuse with, in no order: [`ToolRules::codes`].
@@ -240,6 +250,36 @@ impl Rule {
         let all: Vec<_> = self.contracts.all().flat_map(cases).filter(|rules| rules.side_effect).collect();
         (all.len(), all.iter().filter(|rules| rules.rollback.is_some()).count())
     }
+
+    /// Is the tool taken away, by an operator or with its server?
+    pub fn is_disabled(&self, tool: &ToolName) -> bool {
+        self.taken_away(tool).is_some()
+    }
+
+    /// The tools that operators have taken away.
+    pub fn disabled(&self) -> &Disabled {
+        &self.disabled
+    }
+}
+
+fn owned<'a>(
+    rules: Option<&Arc<ToolRules>>,
+    (caller, parent): (&Caller, Option<&AgentId>),
+    note: &mut dyn FnMut(Provenance<'a>) -> bool,
+) -> bool {
+    let hidden = rules.is_some_and(|rules| rules.owner_only) && !caller.owner;
+    let verdict = if hidden { Verdict::OwnerOnly } else { Verdict::Passed };
+    note(Provenance { parent: parent.cloned(), layer: "owner", verdict })
+}
+
+impl ToolRules {
+    fn judge_provider(&self, caller: &Caller) -> Verdict<'static> {
+        let fits = |named: &String| {
+            Some(named.as_str()) == caller.provider() || Some(named.as_str()) == caller.model.as_deref()
+        };
+        let passes = self.providers_allowed.is_empty() || self.providers_allowed.iter().any(fits);
+        if passes { Verdict::Passed } else { Verdict::Provider }
+    }
 }
 
 impl<'a> Admitted<'a> {
@@ -256,8 +296,8 @@ impl<'a> Admitted<'a> {
     }
 
     /// What decided last.
-    pub fn by(&self) -> Provenance<'a> {
-        self.by
+    pub fn by(&self) -> &Provenance<'a> {
+        &self.by
     }
 
     /// In observe mode: the refusal of enforce mode.
@@ -270,24 +310,54 @@ impl Verdict<'_> {
     /// Does this end the matter?
     pub fn refuses(self) -> bool {
         match self {
-            Self::Passed | Self::Allowed(_) => false,
-            Self::Denied(_) | Self::NotAllowed | Self::OwnerOnly | Self::NoContract => true,
+            Self::Passed | Self::Allowed(_) | Self::Stripped => false,
+            Self::Denied(_)
+            | Self::NotAllowed
+            | Self::Unavailable
+            | Self::OwnerOnly
+            | Self::Disabled(_)
+            | Self::ServerDisabled
+            | Self::NoContract
+            | Self::Provider => true,
         }
+    }
+
+    fn is_disabled(self) -> bool {
+        matches!(self, Self::Disabled(_) | Self::ServerDisabled)
     }
 }
 
 impl fmt::Display for Provenance<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.layer)?;
+        if let Some(parent) = &self.parent {
+            write!(f, "delegation by {}: ", short(parent.as_str()))?;
+        }
+        write!(f, "{}: ", short(self.layer))?;
         match self.verdict {
             Verdict::Passed => f.write_str("nothing against it"),
-            Verdict::Allowed(pattern) => write!(f, "allowed by `{pattern}`"),
-            Verdict::Denied(pattern) => write!(f, "denied by `{pattern}`"),
+            Verdict::Allowed(pattern) => write!(f, "allowed by `{}`", short(pattern)),
+            Verdict::Stripped => f.write_str("`allow` names only tools of disabled servers and is left out"),
+            Verdict::Denied(pattern) => write!(f, "denied by `{}`", short(pattern)),
             Verdict::NotAllowed => f.write_str("no pattern of `allow` matches"),
+            Verdict::Unavailable => {
+                f.write_str("no pattern of `allow` matches; all of them name tools of disabled servers")
+            }
             Verdict::OwnerOnly => f.write_str("the tool is for owners only"),
+            Verdict::Disabled(Reason { who, why, since }) => {
+                write!(f, "by {} since {since}: {}", short(who), short(why))
+            }
+            Verdict::ServerDisabled => f.write_str("the configuration disables the server"),
             Verdict::NoContract => f.write_str("the tool has no contract"),
+            Verdict::Provider => f.write_str("not for the provider of the caller's model"),
         }
     }
+}
+
+/// At most [`SHOWN`] characters of `text`, none of which does anything to a terminal (POLICY §2.6).
+fn short(text: &str) -> String {
+    let shown = text.chars().take(SHOWN).map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
+    let shown: String = shown.collect();
+    if text.chars().nth(SHOWN).is_some() { shown + "…" } else { shown }
 }
 
 #[cfg(test)]

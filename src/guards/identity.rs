@@ -6,7 +6,7 @@
 use super::Section;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
-use crate::model::ids::{AgentId, TenantId};
+use crate::model::ids::AgentId;
 use crate::model::secret::Secret;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
+mod family;
 mod schemas;
 
 pub use schemas::Settings as SchemaSettings;
@@ -57,6 +58,12 @@ pub struct CallerSettings {
     /// May it use tools that are `owner_only`?
     #[serde(default)]
     pub owner: bool,
+    /// The profile whose layer holds for it: `layers.profile` of a policy file has to have it.
+    pub profile: Option<String>,
+    /// Where it runs: `layers.environment` of a policy file has to have it.
+    pub environment: Option<String>,
+    /// The agent that starts it. It sees no tool that its parent does not see, and has no role that its parent has not.
+    pub parent: Option<String>,
     /// Which schemas and names it is shown.
     #[serde(default)]
     pub schemas: SchemaSettings,
@@ -76,14 +83,14 @@ pub struct FrontEndSettings {
 }
 
 /// As run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Rule {
     tokens: Vec<([u8; 32], Holder)>,
     callers: Vec<Arc<Caller>>,
     anonymous: Option<Arc<Caller>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Holder {
     Agent(Arc<Caller>),
     FrontEnd { header: String, agents: HashMap<AgentId, Arc<Caller>> },
@@ -119,23 +126,16 @@ impl Section for Settings {
         let mut spoken: HashMap<String, HashMap<AgentId, Arc<Caller>>> = HashMap::new();
         let names: Vec<&str> = front_ends.iter().map(|front_end| front_end.name.as_str()).collect();
         problems.under(Self::NAME, |problems| {
-            for (index, settings) in callers.into_iter().enumerate() {
-                problems.under(index.to_string(), |problems| settings.judge(&names, problems));
-                let CallerSettings { agent, token, front_end, tenant, roles, group, model, owner, schemas } = settings;
-                let reads = problems.under(index.to_string(), |problems| {
-                    problems.under("schemas", |problems| schemas.compile(model.as_deref(), problems))
-                });
-                let agent = AgentId::new(&agent);
-                let tenant = tenant.as_deref().map(TenantId::new);
-                let caller = Caller::named(agent.as_str());
-                let caller = Arc::new(Caller { tenant, roles, group, model, owner, reads, ..caller });
-                rule.callers.push(Arc::clone(&caller));
+            rule.callers = family::callers(&callers, problems);
+            for (index, (settings, caller)) in callers.into_iter().zip(&rule.callers).enumerate() {
                 problems.under(index.to_string(), |problems| {
-                    if let Some(token) = token {
-                        rule.tokens.push((digest(&token, &mut seen, problems), Holder::Agent(Arc::clone(&caller))));
+                    settings.judge(&names, problems);
+                    if let Some(token) = settings.token {
+                        rule.tokens.push((digest(&token, &mut seen, problems), Holder::Agent(Arc::clone(caller))));
                     }
-                    let of = front_end.map(|name| spoken.entry(name).or_default());
-                    if of.is_some_and(|agents| agents.insert(agent, caller).is_some()) {
+                    let of = settings.front_end.map(|name| spoken.entry(name).or_default());
+                    let agent = caller.agent.clone();
+                    if of.is_some_and(|agents| agents.insert(agent, Arc::clone(caller)).is_some()) {
                         let hint = "one front end speaks for an agent in one entry only";
                         problems.error("this front end speaks for this agent already", hint);
                     }
@@ -174,6 +174,12 @@ impl CallerSettings {
         if self.front_end.as_deref().is_some_and(|name| !front_ends.contains(&name)) {
             let hint = "declare it under `front_ends`";
             problems.under("front_end", |problems| problems.error("unknown front end", hint));
+        }
+        for (key, name) in [("group", &self.group), ("profile", &self.profile), ("environment", &self.environment)] {
+            if name.as_deref().is_some_and(|name| name.trim() != name || name.is_empty()) {
+                let hint = "write the name, or take the key away";
+                problems.under(key, |problems| problems.error("is blank or has blanks around it", hint));
+            }
         }
         for (index, role) in self.roles.iter().enumerate().filter(|(_, role)| role.trim().is_empty()) {
             let at = format!("roles[{index}]");

@@ -34,7 +34,7 @@ pub struct Whole {
 }
 
 /// As run: what is approved. The default asks for nothing.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Rule {
     wanted: Wanted,
     pinned: HashMap<ServerName, HashMap<String, Pin>>,

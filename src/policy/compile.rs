@@ -3,7 +3,9 @@
 use super::file::{self, Contract, File};
 use super::locate::{self, Document};
 use super::{Methods, Policy, layers, pins, shape};
-use crate::guards::allowlist::{self, Contracts, Layer};
+use crate::guards::allowlist::layers::Layers;
+use crate::guards::allowlist::written::Around;
+use crate::guards::allowlist::{self, Contracts};
 use crate::guards::budget::{self, Tasks};
 use crate::guards::secrets::{self, Bindings};
 use crate::guards::{self, Mode, Section, ToolRules, identity, repetition};
@@ -32,12 +34,16 @@ pub struct Basis {
     pub mode: Mode,
     /// The servers that contracts may name.
     pub servers: Vec<ServerName>,
+    /// Those of them that the configuration disables: none of their tools is seen.
+    pub disabled: Vec<ServerName>,
     /// How long one call of each server may take; of those whose settings can be used.
     pub timeouts: BTreeMap<ServerName, Duration>,
     /// The agents that layers may name.
     pub agents: Vec<AgentId>,
     /// Who calls.
     pub identity: identity::Rule,
+    /// The layers that callers are given by name, and where.
+    pub assigned: Vec<layers::Assigned>,
     /// Which methods pass.
     pub methods: Methods,
     /// The header in which agents name their session.
@@ -65,8 +71,8 @@ pub struct Compiled {
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis { mode, servers, timeouts, agents, identity, methods, session_header, pins, secrets, policies, written } =
-        basis;
+    let Basis { mode, servers, disabled, timeouts, agents, identity, assigned, .. } = basis;
+    let Basis { methods, session_header, pins, secrets, policies, written, .. } = basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut stock = Stock { servers, timeouts, agents, groups, secrets, ..Stock::default() };
     let mut bytes = Sha256::new();
@@ -81,7 +87,7 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
             Ok(document) => {
                 bytes.update(Sha256::digest(document.text()));
                 said.push(canonical(document.tree()));
-                stock.add(&document);
+                stock.add(document);
             }
             Err(unreadable) => stock.diagnostics.push(unreadable),
         }
@@ -90,14 +96,28 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     names::judge(&mut stock);
     pairs::judge(&mut stock, &contracts);
     twins::judge(&mut stock);
+    let layers = stock.layers((mode, &identity), &disabled, assigned);
     diagnostics.append(&mut stock.diagnostics);
     sort(&mut diagnostics);
     let usable = diagnostics.iter().all(|diagnostic| diagnostic.severity != Severity::Error);
     let policy = usable.then(|| {
-        let allowlist = allowlist::Rule::new(mode, stock.layers, contracts);
+        let allowlist = allowlist::Rule::new(mode, layers, contracts).without_servers(disabled);
         let (tasks, repetition, secrets) = (stock.tasks, stock.repetition.unwrap_or_default(), stock.secrets);
         let version = version(mode, &said);
-        Policy { version, mode, identity, allowlist, pins, repetition, tasks, methods, session_header, secrets }
+        let written = version.clone();
+        Policy {
+            version,
+            written,
+            mode,
+            identity,
+            allowlist,
+            pins,
+            repetition,
+            tasks,
+            methods,
+            session_header,
+            secrets,
+        }
     });
     Compiled { policy, diagnostics, fingerprint: bytes.finalize().into() }
 }
@@ -137,7 +157,8 @@ struct Stock {
     tasks: Tasks,
     repetition: Option<repetition::Rule>,
     contracts: BTreeMap<ToolName, Held>,
-    layers: Vec<Layer>,
+    /// The layers and groups of each file; compiled when all files are read.
+    written: Vec<(Document, layers::Written)>,
     /// The tools that contracts name to go with them, and where.
     pairs: Vec<pairs::Named>,
     diagnostics: Vec<Diagnostic>,
@@ -161,19 +182,17 @@ impl Stock {
         found.into_rule(source.require)
     }
 
-    fn add(&mut self, document: &Document) {
+    fn add(&mut self, document: Document) {
         let mut problems = Problems::default();
         let mut tree = document.tree().clone();
         file::take_later(&mut tree, &mut problems);
-        if let Some(File { contracts, layers, budgets, repetition }) = shape::read::<File>(tree, &mut problems) {
+        let mut written = None;
+        if let Some(File { contracts, layers, groups, budgets, repetition }) = shape::read::<File>(tree, &mut problems)
+        {
             problems.under("contracts", |problems| {
                 for (name, contract) in contracts {
-                    problems.under(name.clone(), |problems| self.add_contract(document, &name, &contract, problems));
+                    problems.under(name.clone(), |problems| self.add_contract(&document, &name, &contract, problems));
                 }
-            });
-            problems.under(allowlist::Settings::NAME, |problems| {
-                layers::judge(&layers, &self.servers, &self.agents, problems);
-                self.layers.extend(layers.compile(problems));
             });
             problems.under(budget::TaskSettings::NAME, |problems| {
                 layers::judge_budgets(&budgets, &self.agents, &self.groups, problems);
@@ -182,9 +201,39 @@ impl Stock {
             if let Some(written) = repetition {
                 problems.under(repetition::Settings::NAME, |problems| self.add_repetition(written, problems));
             }
+            written = Some(layers::Written { layers, groups });
         }
         let found = problems.into_found().into_iter().map(|problem| document.locate(names::tell(problem)));
         self.diagnostics.extend(found);
+        self.written.extend(written.map(|written| (document, written)));
+    }
+
+    /// The layers of all files, once they are read: a group may stand in another file than the layer that names it.
+    fn layers(
+        &mut self,
+        (mode, identity): (Mode, &identity::Rule),
+        disabled: &[ServerName],
+        assigned: Vec<layers::Assigned>,
+    ) -> Layers {
+        let written = std::mem::take(&mut self.written);
+        let servers = self.servers.iter().map(|server| (server.clone(), disabled.contains(server))).collect();
+        let groups = written.iter().flat_map(|(_, written)| written.groups.clone()).collect();
+        let around = Around { groups, servers, tools: self.contracts.keys().cloned().collect() };
+        let mut judge = layers::Judge::new(&around, mode, identity, &self.agents);
+        let mut all = Layers::default();
+        for (document, written) in &written {
+            let mut problems = Problems::default();
+            judge.judge(written, &mut problems);
+            all.extend(problems.under(allowlist::Settings::NAME, |problems| written.layers.compile(&around, problems)));
+            self.diagnostics.extend(problems.into_found().into_iter().map(|problem| document.locate(problem)));
+        }
+        for (document, written) in &written {
+            let mut problems = Problems::default();
+            judge.judge_use(written, &mut problems);
+            self.diagnostics.extend(problems.into_found().into_iter().map(|problem| document.locate(problem)));
+        }
+        self.diagnostics.extend(assigned.into_iter().filter_map(|one| judge.judge_assigned(one)));
+        all
     }
 
     fn add_repetition(&mut self, written: repetition::Settings, problems: &mut Problems) {
@@ -308,7 +357,12 @@ fn version(mode: Mode, said: &[Vec<u8>]) -> String {
     for part in parts {
         whole.update(part);
     }
-    whole.finalize().iter().take(6).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    shown(&whole.finalize())
+}
+
+/// A version as people read it: the first twelve digits.
+pub(super) fn shown(digest: &[u8]) -> String {
+    digest.iter().take(6).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// The server that a tool's full name begins with, if it is declared.

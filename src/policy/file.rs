@@ -18,6 +18,8 @@ pub struct File {
     pub contracts: BTreeMap<String, Contract>,
     /// Who may see which tools.
     pub layers: allowlist::Settings,
+    /// Patterns of tools that layers name together, as `group:NAME`.
+    pub groups: BTreeMap<String, Vec<String>>,
     /// What tasks may use.
     pub budgets: budget::TaskSettings,
     /// When a task counts as going in circles; without it, nothing is watched.
@@ -75,6 +77,10 @@ pub struct Contract {
     /// Only callers with `owner: true` see the tool.
     #[serde(default)]
     pub owner_only: bool,
+    /// Only callers whose model is of one of these providers see the tool: `provider`, or `provider/model`. A caller without
+    /// a model is of none.
+    #[schemars(length(min = 1))]
+    pub providers_allowed: Option<Vec<String>>,
 }
 
 /// Parts of a contract for a tool that does several things, by what an argument asks it to do.
@@ -146,25 +152,11 @@ pub struct Rollback {
 }
 
 /// The keys of a policy file.
-pub const FILE_KEYS: &[&str] = &["contracts", "layers", "budgets", "repetition"];
+pub const FILE_KEYS: &[&str] = &["contracts", "layers", "groups", "budgets", "repetition"];
 
 /// What the format has and this version does not enforce: a `*` is any key.
-const LATER: &[&[&str]] = &[
-    &["contracts", "*", "approval"],
-    &["contracts", "*", "rewrite"],
-    &["contracts", "*", "repetition"],
-    &["layers", "profile"],
-    &["layers", "group"],
-    &["layers", "principal"],
-    &["layers", "environment"],
-    &["layers", "delegation"],
-    &["layers", "global", "by_model_provider"],
-    &["layers", "global", "on_empty_allow"],
-    &["layers", "global", "unavailable_only_allowlist"],
-    &["layers", "agent", "*", "by_model_provider"],
-    &["layers", "agent", "*", "on_empty_allow"],
-    &["layers", "agent", "*", "unavailable_only_allowlist"],
-];
+const LATER: &[&[&str]] =
+    &[&["contracts", "*", "approval"], &["contracts", "*", "rewrite"], &["contracts", "*", "repetition"]];
 
 /// Takes out of `tree` what is not enforced yet, each with an error.
 pub fn take_later(tree: &mut Value, problems: &mut Problems) {

@@ -1,28 +1,250 @@
-//! Do the layers name what exists? A pattern with a typo denies nothing, and a layer for an agent with a typo restricts
-//! nobody: both would fail open, so both are errors. An `allow` that matches nothing fails closed: a warning.
+//! Do the layers name what exists? What fails open is an error: a `deny` that can match nothing, a layer that nobody has, a
+//! caller whose profile has no layer. What fails closed is a warning: an `allow` that can match nothing (POLICY §2.1, §2.2).
 
 use super::shape::suggest;
-use crate::guards::allowlist::{LayerSettings, Pattern, Settings};
+use crate::guards::allowlist::written::{self, Around, GROUP, Kind, Unavailable};
+use crate::guards::allowlist::{Pattern, Settings};
 use crate::guards::budget::TaskSettings;
-use crate::model::diagnostic::Problems;
-use crate::model::ids::{AgentId, ServerName};
+use crate::guards::{Mode, identity};
+use crate::model::diagnostic::{Diagnostic, Problems};
+use crate::model::ids::AgentId;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Judges the names in `layers`.
-pub fn judge(layers: &Settings, servers: &[ServerName], agents: &[AgentId], problems: &mut Problems) {
-    if let Some(global) = &layers.global {
-        problems.under("global", |problems| judge_layer(global, servers, problems));
+/// What one policy file says of layers.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Its layers.
+    pub layers: Settings,
+    /// Its groups of tools.
+    pub groups: BTreeMap<String, Vec<String>>,
+}
+
+/// A layer that a caller of the configuration is given by name.
+#[derive(Debug, Clone)]
+pub struct Assigned {
+    /// `profile` or `environment`.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Where; without words yet.
+    pub place: Diagnostic,
+}
+
+/// Judges the layers of all files, against what they can name.
+pub struct Judge<'a> {
+    around: &'a Around,
+    mode: Mode,
+    names: BTreeMap<&'static str, Vec<String>>,
+    models: BTreeSet<String>,
+    /// Groups met so far, and those that a `deny` or an `allow` names.
+    groups: BTreeSet<String>,
+    denied: BTreeSet<String>,
+    allowed: BTreeSet<String>,
+    /// Layers there are, by kind.
+    layers: BTreeSet<(&'static str, String)>,
+}
+
+impl<'a> Judge<'a> {
+    /// With what the configuration knows.
+    pub fn new(around: &'a Around, mode: Mode, identity: &identity::Rule, agents: &[AgentId]) -> Self {
+        let mut names: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+        names.insert(Kind::Agent.word(), agents.iter().map(ToString::to_string).collect());
+        let mut models = BTreeSet::new();
+        for caller in identity.callers().iter() {
+            let given = [
+                (Kind::Profile, &caller.profile),
+                (Kind::Group, &caller.group),
+                (Kind::Environment, &caller.environment),
+            ];
+            for (kind, name) in given {
+                names.entry(kind.word()).or_default().extend(name.clone());
+            }
+            models.extend(caller.model.clone());
+            models.extend(caller.provider().map(str::to_owned));
+        }
+        let (groups, denied, allowed) = Default::default();
+        Self { around, mode, names, models, groups, denied, allowed, layers: BTreeSet::new() }
     }
-    problems.under("agent", |problems| {
-        for (name, layer) in &layers.agent {
-            problems.under(name.clone(), |problems| {
-                if !agents.iter().any(|agent| agent.as_str() == name) {
-                    let known: Vec<String> = agents.iter().map(ToString::to_string).collect();
-                    problems.error(format!("no caller is the agent `{name}`"), suggest(name, &known));
+
+    /// Judges one file.
+    pub fn judge(&mut self, written: &Written, problems: &mut Problems) {
+        problems.under("groups", |problems| {
+            for (name, patterns) in &written.groups {
+                problems.under(name.clone(), |problems| self.judge_group(name, patterns, problems));
+            }
+        });
+        problems.under(Settings::NAME, |problems| {
+            written.layers.each(problems, &mut |layer, problems| self.judge_layer(layer, problems));
+        });
+    }
+
+    /// Judges what only all files tell: what becomes of the groups of one.
+    pub fn judge_use(&self, written: &Written, problems: &mut Problems) {
+        problems.under("groups", |problems| {
+            for (name, patterns) in &written.groups {
+                problems.under(name.clone(), |problems| {
+                    if !self.denied.contains(name) && !self.allowed.contains(name) {
+                        problems.warning("no layer names this group", format!("write `{GROUP}{name}` into a layer"));
+                    }
+                    self.judge_patterns(patterns, (self.denied.contains(name), false), problems);
+                });
+            }
+        });
+    }
+
+    /// What is wrong with what a caller is given.
+    pub fn judge_assigned(&self, Assigned { kind, name, place }: Assigned) -> Option<Diagnostic> {
+        let known = self.layers.iter().filter(|(word, _)| *word == kind.word()).map(|(_, name)| name.clone());
+        let known: Vec<String> = known.collect();
+        if known.contains(&name) {
+            return None;
+        }
+        let word = kind.word();
+        let hint = if known.is_empty() {
+            format!("add `layers: {{ {word}: {{ {name}: {{}} }} }}` to a policy file")
+        } else {
+            suggest(&name, &known)
+        };
+        let message = format!("no policy file has a layer for the {word} `{name}`, so it restricts nothing");
+        Some(Diagnostic { message, hint: Some(hint), ..place })
+    }
+
+    fn judge_group(&mut self, name: &str, patterns: &[String], problems: &mut Problems) {
+        if !self.groups.insert(name.to_owned()) {
+            problems.error(format!("the group `{name}` is in two policy files"), "keep one");
+        }
+        if name.trim() != name || name.is_empty() || name.contains('*') {
+            problems.error("is no name for a group", "use letters, digits, `_` and `-`");
+        }
+        if patterns.is_empty() {
+            problems.error("a group without patterns stands for nothing", "name a tool, or take the group away");
+        }
+        for (index, text) in patterns.iter().enumerate() {
+            problems.under(index.to_string(), |problems| {
+                if text.starts_with(GROUP) {
+                    problems.error("a group holds no group", "write its patterns");
+                } else {
+                    drop(Pattern::compile(text, problems));
                 }
-                judge_layer(layer, servers, problems);
             });
         }
-    });
+    }
+
+    fn judge_layer(&mut self, layer: &written::Written<'_>, problems: &mut Problems) {
+        let (word, name) = (layer.kind.word(), layer.name);
+        match layer.model {
+            None => self.judge_name(layer, problems),
+            Some(_) if !layer.kind.has_models() => {
+                let hint = "`profile`, `global` and `agent` have it";
+                problems.error(format!("a layer of `{word}` does not depend on the model"), hint);
+            }
+            Some(model) if !self.models.contains(model) => {
+                let known: Vec<String> = self.models.iter().cloned().collect();
+                problems.error(format!("no caller's model is of `{model}`"), suggest(model, &known));
+            }
+            Some(_) => {}
+        }
+        self.layers.insert((word, name.to_owned()));
+        if layer.unavailable_only_allowlist == Unavailable::Strip && !layer.kind.may_strip() {
+            problems.under("unavailable_only_allowlist", |problems| {
+                let hint = "only `profile`, `profile.by_model_provider` and `group` may; take it away";
+                problems.error(format!("`{word}` is never stripped"), hint);
+            });
+        }
+        self.judge_available(layer, problems);
+        for (is_deny, list) in [(true, Some(layer.deny)), (false, layer.allow)] {
+            problems.under(if is_deny { "deny" } else { "allow" }, |problems| {
+                self.judge_groups(is_deny, list.unwrap_or_default(), problems);
+                self.judge_patterns(list.unwrap_or_default(), (is_deny, layer.ignore_case), problems);
+            });
+        }
+    }
+
+    /// A layer that nobody has restricts nobody. A profile or an environment may wait for its first caller: those name them.
+    fn judge_name(&self, layer: &written::Written<'_>, problems: &mut Problems) {
+        let (word, name) = (layer.kind.word(), layer.name);
+        let known = self.names.get(word).map(Vec::as_slice).unwrap_or_default();
+        if known.iter().any(|known| known == name) {
+            return;
+        }
+        match layer.kind {
+            Kind::Agent => problems.error(format!("no caller is the agent `{name}`"), suggest(name, known)),
+            Kind::Group => problems.error(format!("no caller has the group `{name}`"), suggest(name, known)),
+            Kind::Profile | Kind::Environment => {
+                problems.warning(format!("no caller has the {word} `{name}`"), format!("give one `{word}: {name}`"));
+            }
+            Kind::Global | Kind::Delegation => {}
+        }
+    }
+
+    /// Tells of an `allow` that names only what is not there now (001-17).
+    fn judge_available(&self, layer: &written::Written<'_>, problems: &mut Problems) {
+        if !layer.is_unavailable(self.around) {
+            return;
+        }
+        problems.under("allow", |problems| match layer.unavailable_only_allowlist {
+            Unavailable::Strip => {
+                let hint = "the list is left out until one of the servers is enabled; `deny` still holds";
+                problems.warning("names only tools of disabled servers, and no longer restricts", hint);
+            }
+            Unavailable::Keep => {
+                let hint = "enable one of the servers, or name other tools";
+                problems.warning("names only tools of disabled servers: nothing passes this layer", hint);
+            }
+        });
+    }
+
+    fn judge_groups(&mut self, is_deny: bool, list: &[String], problems: &mut Problems) {
+        let known: Vec<String> = self.around.groups.keys().map(|name| format!("{GROUP}{name}")).collect();
+        for (index, text) in list.iter().enumerate() {
+            let Some(name) = text.strip_prefix(GROUP) else { continue };
+            if self.around.groups.contains_key(name) {
+                let named = if is_deny { &mut self.denied } else { &mut self.allowed };
+                named.insert(name.to_owned());
+                continue;
+            }
+            problems.under(index.to_string(), |problems| {
+                let hint = suggest(text, &known);
+                if is_deny {
+                    problems.error(format!("there is no group `{name}`, so this denies nothing"), hint);
+                } else {
+                    problems.warning(format!("there is no group `{name}`, so this allows nothing"), hint);
+                }
+            });
+        }
+    }
+
+    fn judge_patterns(&self, list: &[String], (is_deny, any_case): (bool, bool), problems: &mut Problems) {
+        let servers = &self.around.servers;
+        let known: Vec<String> = servers.iter().map(|(server, _)| server.to_string()).collect();
+        let hint = format!("tools are named `server__tool`; declared servers: {}", known.join(", "));
+        for (index, text) in list.iter().enumerate().filter(|(_, text)| !text.starts_with(GROUP)) {
+            // What cannot be compiled is reported where it is compiled.
+            let Some(pattern) = Pattern::compile(text, &mut Problems::default()) else { continue };
+            let pattern = pattern.in_any_case(any_case);
+            let is_lost = !servers.iter().any(|(server, _)| pattern.reaches(server));
+            problems.under(index.to_string(), |problems| match (is_lost, is_deny) {
+                (true, true) => {
+                    problems.error(format!("`{text}` can match no tool, so it denies nothing"), hint.clone());
+                }
+                (true, false) => problems.warning(format!("`{text}` can match no tool"), hint.clone()),
+                (false, _) => self.judge_tool(&pattern, problems),
+            });
+        }
+    }
+
+    /// A name without a contract is a typo, or stands for a tool that is refused anyway.
+    fn judge_tool(&self, pattern: &Pattern, problems: &mut Problems) {
+        if self.mode == Mode::Observe {
+            return;
+        }
+        if !pattern.is_wild() && !self.around.tools.knows(pattern) {
+            let known: Vec<String> = self.around.tools.names().map(ToString::to_string).collect();
+            let near = suggest(pattern.as_str(), &known);
+            let hint = if near.starts_with("did you mean") { near } else { "write a contract for it".to_owned() };
+            problems.warning(format!("the tool `{}` has no contract", pattern.as_str()), hint);
+        }
+    }
 }
 
 /// Judges the names in `budgets`: with a typo they would limit nobody.
@@ -41,26 +263,4 @@ pub fn judge_budgets(budgets: &TaskSettings, agents: &[AgentId], groups: &[Strin
             }
         });
     }
-}
-
-fn judge_layer(layer: &LayerSettings, servers: &[ServerName], problems: &mut Problems) {
-    let known: Vec<String> = servers.iter().map(ToString::to_string).collect();
-    let hint = format!("tools are named `server__tool`; declared servers: {}", known.join(", "));
-    let lost = |text: &String| {
-        // What cannot be compiled is reported where it is compiled.
-        let pattern = Pattern::compile(text, &mut Problems::default());
-        pattern.is_some_and(|pattern| !servers.iter().any(|server| pattern.reaches(server)))
-    };
-    problems.under("deny", |problems| {
-        for (index, text) in layer.deny.iter().enumerate().filter(|(_, text)| lost(text)) {
-            let message = format!("`{text}` can match no tool, so it denies nothing");
-            problems.under(index.to_string(), |problems| problems.error(message, hint.clone()));
-        }
-    });
-    problems.under("allow", |problems| {
-        for (index, text) in layer.allow.iter().flatten().enumerate().filter(|(_, text)| lost(text)) {
-            let message = format!("`{text}` can match no tool");
-            problems.under(index.to_string(), |problems| problems.warning(message, hint.clone()));
-        }
-    });
 }

@@ -5,6 +5,7 @@ use super::Policy;
 use crate::failpoint;
 use crate::model::clock::Clock;
 use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::model::disabled::Disabled;
 use crate::telemetry::metrics::{Metrics, Reload};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -86,6 +87,8 @@ struct State {
     status: Status,
     fingerprint: [u8; 32],
     watched: BTreeSet<(PathBuf, bool)>,
+    /// What operators have taken away, whatever the files say.
+    disabled: Disabled,
 }
 
 impl Live {
@@ -97,7 +100,7 @@ impl Live {
         let version = policy.version.clone();
         let status = Status { version, since: Clock.wall(), diagnostics, swapped: 0, failed: 0 };
         let changes = watch::Sender::new(Arc::clone(&policy));
-        let state = Mutex::new(State { status, fingerprint, watched });
+        let state = Mutex::new(State { status, fingerprint, watched, disabled: Disabled::new() });
         let policy = ArcSwap::new(policy);
         Some(Arc::new(Self { policy, read: Box::new(read), state, changes, poke: Notify::new(), scope }))
     }
@@ -140,7 +143,7 @@ impl Live {
                 Severity::Warning => tracing::warn!("{diagnostic}"),
             }
         }
-        let Some(policy) = policy.map(Arc::new) else {
+        let Some(policy) = policy.map(|policy| policy.without(state.disabled.clone())) else {
             state.status.failed += 1;
             tracing::error!(
                 in_force = state.status.version,
@@ -152,13 +155,29 @@ impl Live {
             return Outcome::Unchanged;
         }
         tracing::info!(before = state.status.version, now = policy.version, "the policy was reloaded");
-        state.status.version.clone_from(&policy.version);
-        state.status.since = Clock.wall();
         state.status.swapped += 1;
         failpoint::reached("reload");
+        self.put(&mut state, policy);
+        Outcome::Swapped
+    }
+
+    /// Puts the policy in force without these tools, at once, also while the files cannot be used (003-41). Waits for a
+    /// reload that is under way: not for an async task.
+    pub fn take_away(&self, disabled: Disabled) {
+        let mut state = self.state.lock();
+        state.disabled.clone_from(&disabled);
+        let policy = Policy::clone(&self.policy.load()).without(disabled);
+        self.put(&mut state, policy);
+    }
+
+    fn put(&self, state: &mut State, policy: Policy) {
+        let policy = Arc::new(policy);
+        if policy.version != state.status.version {
+            state.status.since = Clock.wall();
+            state.status.version.clone_from(&policy.version);
+        }
         self.policy.store(Arc::clone(&policy));
         self.changes.send_replace(policy);
-        Outcome::Swapped
     }
 
     /// Follows the files until dropped. Directories are watched, not files, so that a rename over a file and a swapped

@@ -10,14 +10,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// All contracts. That no two patterns are equally specific for one name is the compiler's business.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Contracts {
     own: HashMap<ToolName, Arc<ToolRules>>,
     /// The most specific first.
     shared: Vec<Shared>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Shared {
     name: ToolName,
     pattern: Pattern,

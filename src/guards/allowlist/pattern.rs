@@ -8,7 +8,10 @@ const MAX_BYTES: usize = 256;
 
 /// One pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern(Box<str>);
+pub struct Pattern {
+    text: Box<str>,
+    any_case: bool,
+}
 
 impl Pattern {
     /// Takes `text` as a pattern, unless it is blank or looks like another language of patterns: what its author means
@@ -27,26 +30,38 @@ impl Pattern {
         } else if text.len() > MAX_BYTES {
             problems.error(format!("longer than {MAX_BYTES} bytes"), "shorten it");
         } else {
-            return Some(Self(text.into()));
+            return Some(Self { text: text.into(), any_case: false });
         }
         None
     }
 
+    /// The same pattern, for which `A` is `a`; beyond ASCII letters are kept apart.
+    #[must_use]
+    pub fn in_any_case(self, any_case: bool) -> Self {
+        Self { any_case, ..self }
+    }
+
+    /// Does it match letters of either case?
+    pub fn is_in_any_case(&self) -> bool {
+        self.any_case
+    }
+
     /// As written.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Does it match the whole of `name`?
     pub fn matches(&self, name: &str) -> bool {
-        let (pattern, name) = (self.0.as_bytes(), name.as_bytes());
+        let (pattern, name) = (self.text.as_bytes(), name.as_bytes());
+        let is_same = |one: u8, other: u8| one == other || (self.any_case && one.eq_ignore_ascii_case(&other));
         let (mut at, mut read) = (0, 0);
         let mut star: Option<(usize, usize)> = None;
         while read < name.len() {
             if pattern.get(at) == Some(&b'*') {
                 star = Some((at, read));
                 at += 1;
-            } else if pattern.get(at) == Some(&name[read]) {
+            } else if pattern.get(at).is_some_and(|letter| is_same(*letter, name[read])) {
                 at += 1;
                 read += 1;
             } else if let Some((behind, from)) = star {
@@ -62,14 +77,15 @@ impl Pattern {
 
     /// Does `other` match every name that this one matches? Exact: text that stands in no pattern stands for any text.
     pub fn is_within(&self, other: &Self) -> bool {
-        other.matches(&self.0.replace('*', "\0"))
+        other.matches(&self.text.replace('*', "\0"))
     }
 
     /// Is there a name that both match? What stands before the first `*` and behind the last decides: whatever else the
     /// two ask for can stand between, one after the other.
     pub fn meets(&self, other: &Self) -> bool {
         let ends = |pattern: &'_ Self| {
-            let (head, tail) = (pattern.0.split('*').next()?.to_owned(), pattern.0.rsplit('*').next()?.to_owned());
+            let (head, tail) =
+                (pattern.text.split('*').next()?.to_owned(), pattern.text.rsplit('*').next()?.to_owned());
             Some((head, tail)).filter(|_| pattern.is_wild())
         };
         let agree = |one: &str, two: &str, fits: fn(&str, &str) -> bool| fits(one, two) || fits(two, one);
@@ -78,28 +94,29 @@ impl Pattern {
                 agree(&head, &other_head, |long, short| long.starts_with(short))
                     && agree(&tail, &other_tail, |long, short| long.ends_with(short))
             }
-            (None, _) => other.matches(&self.0),
-            (_, None) => self.matches(&other.0),
+            (None, _) => other.matches(&self.text),
+            (_, None) => self.matches(&other.text),
         }
     }
 
     /// Does it stand for more than one name?
     pub fn is_wild(&self) -> bool {
-        self.0.contains('*')
+        self.text.contains('*')
     }
 
     /// Rises with what it fixes: of two patterns of which one lies within the other, that one has the higher.
     pub(super) fn weight(&self) -> (usize, std::cmp::Reverse<usize>) {
-        let stars = self.0.bytes().filter(|byte| *byte == b'*').count();
-        (self.0.len() - stars, std::cmp::Reverse(stars))
+        let stars = self.text.bytes().filter(|byte| *byte == b'*').count();
+        (self.text.len() - stars, std::cmp::Reverse(stars))
     }
 
     /// Could it match a tool of `server`?
     pub fn reaches(&self, server: &ServerName) -> bool {
-        let prefix = format!("{server}{SEPARATOR}");
-        match self.0.split_once('*') {
+        let case = |text: &str| if self.any_case { text.to_ascii_lowercase() } else { text.to_owned() };
+        let (text, prefix) = (case(&self.text), case(&format!("{server}{SEPARATOR}")));
+        match text.split_once('*') {
             Some((head, _)) => head.starts_with(&prefix) || prefix.starts_with(head),
-            None => self.0.len() > prefix.len() && self.0.starts_with(&prefix),
+            None => text.len() > prefix.len() && text.starts_with(&prefix),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 const SHORTEST_NAME: usize = 48;
 
 /// What the caller's model and program take, where toolgate does not know it from `model`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Schemas")]
 pub struct Settings {

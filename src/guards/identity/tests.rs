@@ -1,6 +1,7 @@
 //! Scenarios of who is let in as whom.
 
 use super::*;
+use serde_json::{Value, json};
 
 const TOKEN: &str = "0123456789abcdef-support";
 const GATEWAY: &str = "0123456789abcdef-gateway";
@@ -15,6 +16,9 @@ fn caller(agent: &str, token: Option<&str>, front_end: Option<&str>) -> CallerSe
         group: None,
         model: None,
         owner: false,
+        profile: None,
+        environment: None,
+        parent: None,
         schemas: SchemaSettings::default(),
     }
 }
@@ -58,4 +62,63 @@ fn without_callers_everybody_is_anonymous() {
     let caller = rule.identify(None, |_| None).unwrap();
     assert_eq!(caller.agent.as_str(), ANONYMOUS);
     assert!(!caller.owner && caller.roles.is_empty() && caller.tenant.is_none());
+}
+
+/// 001-03, 001-A5: an owner is who the configuration says is one, in so many letters; everything else is none, or an error.
+#[test]
+fn only_true_makes_an_owner() {
+    let written = |owner: Option<Value>| {
+        let mut caller = json!({ "agent": "a", "token": TOKEN });
+        if let Some(owner) = owner {
+            caller["owner"] = owner;
+        }
+        serde_json::from_value::<CallerSettings>(caller).map(|caller| caller.owner)
+    };
+    assert!(written(Some(json!(true))).unwrap());
+    assert!(!written(None).unwrap() && !written(Some(json!(false))).unwrap());
+    for forged in
+        [json!("true"), json!(1), json!("yes"), json!(null), json!([true]), json!({ "owner": true }), json!("1")]
+    {
+        assert!(written(Some(forged.clone())).is_err(), "{forged}");
+    }
+}
+
+/// 001-13: a child has the parents that the configuration names, and nothing that one of them has not.
+#[test]
+fn a_child_has_its_parents_and_no_more_than_they() {
+    type Change<'a> = &'a dyn Fn(&mut CallerSettings);
+    let child = |parent: &str, change: Change<'_>| {
+        let mut settings = caller("child", Some("0123456789abcdef-child"), None);
+        settings.parent = Some(parent.to_owned());
+        change(&mut settings);
+        settings
+    };
+    let compiled = |callers: Vec<CallerSettings>| {
+        let mut problems = Problems::default();
+        let rule = Settings { callers, front_ends: Vec::new() }.compile(&mut problems);
+        let problems = problems.into_found().into_iter();
+        (rule, problems.map(|one| format!("{}: {}", one.path.join("."), one.message)).collect::<Vec<_>>())
+    };
+    let main = || caller("main", Some(TOKEN), None);
+    let mut other = caller("main", Some(GATEWAY), None);
+    other.group = Some("support".to_owned());
+    let same = caller("main", Some("0123456789abcdef-again"), None);
+    let (rule, problems) = compiled(vec![child("main", &|_| ()), main(), other, same]);
+    assert_eq!(problems, [""; 0]);
+    let made = rule.of_agent("child").unwrap();
+    let groups: Vec<Option<&str>> = made.parents.iter().map(|parent| parent.group.as_deref()).collect();
+    assert_eq!(groups, [None, Some("support")], "every entry of the parent counts, once");
+
+    let exceeding: [(Change<'_>, &str); 4] = [
+        (&|child| child.owner = true, "callers.0.owner: the parent is no owner"),
+        (&|child| child.tenant = Some("t_002".to_owned()), "callers.0.tenant: the parent acts for another tenant"),
+        (&|child| child.tenant = None, "callers.0.tenant: the parent acts for another tenant"),
+        (&|child| child.roles.push("finance".to_owned()), "callers.0.roles: the parent has no role `finance`"),
+    ];
+    for (change, expected) in exceeding {
+        assert_eq!(compiled(vec![child("main", change), main()]).1, [expected]);
+    }
+    assert_eq!(compiled(vec![child("mian", &|_| ()), main()]).1, ["callers.0.parent: no caller is the agent `mian`"]);
+    let circle = "its parents go round in a circle, or over more than 8 generations";
+    assert_eq!(compiled(vec![child("child", &|_| ())]).1, [format!("callers.0.parent: {circle}")]);
 }

@@ -84,6 +84,7 @@ fn section_by_section(
         audit,
         audit_fields: _, // all are kept
         owner_only,
+        providers_allowed,
     } = contract;
     let rules = problems.under(rules::Settings::NAME, |problems| rules.compile_beside(&arguments.0, problems));
     let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
@@ -107,6 +108,7 @@ fn section_by_section(
         needs,
         variants: None,
         owner_only,
+        providers_allowed: providers_allowed.unwrap_or_default(),
         arguments: arguments.beside(&judged, &audit.iter().cloned().chain(secrets.names()).collect::<Vec<_>>()),
         permission,
         rules,
@@ -127,6 +129,9 @@ fn judge_words(contract: &Contract, problems: &mut Problems) {
         problems.under("purpose", |problems| problems.error("is blank", "say what the tool is for"));
     }
     problems.under("actions", |problems| judge_actions(&contract.actions, problems));
+    problems.under("providers_allowed", |problems| {
+        judge_providers(contract.providers_allowed.as_deref().unwrap_or_default(), problems);
+    });
     audit::judge(&contract.audit, contract.audit_fields.as_deref(), problems);
 }
 
@@ -165,6 +170,15 @@ fn needs(permission: &permission::Rule, confirms: Option<&confirms::Rule>, by: O
 fn keys(contract: &Contract) -> Option<idempotency::Settings> {
     let confirms = contract.confirms.as_ref().filter(|confirms| is_pointer(&confirms.draft));
     contract.idempotency.clone().or_else(|| confirms.map(|confirms| idempotency::Settings::by(&confirms.draft)))
+}
+
+fn judge_providers(providers: &[String], problems: &mut Problems) {
+    for (index, provider) in providers.iter().enumerate() {
+        if provider.trim() != provider || provider.is_empty() || provider.contains('*') {
+            let hint = "write a provider or provider/model, such as openai or openai/gpt-5";
+            problems.under(index.to_string(), |problems| problems.error("is no provider", hint));
+        }
+    }
 }
 
 fn compile_budget(written: budget::Settings, timeout: Duration, problems: &mut Problems) -> budget::Rule {

@@ -12,11 +12,13 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
     Basis {
         mode,
         servers: ["billing", "fs"].map(ServerName::new).to_vec(),
+        disabled: Vec::new(),
         timeouts: [("billing", 600), ("fs", 60)]
             .map(|(name, s)| (ServerName::new(name), Duration::from_secs(s)))
             .into(),
         agents: vec![AgentId::new("support-bot")],
         identity: identity::Rule::anonymous(),
+        assigned: Vec::new(),
         methods: Methods::default(),
         session_header: None,
         pins: None,

@@ -143,3 +143,33 @@ fn only_writes_to_what_is_read_lead_to_reading() {
         assert_eq!(live.scope.lock().concerns(&event), counts, "{event:?}");
     }
 }
+
+/// 003-41: what is taken away is gone at once and stays so over reloads, also while the files have errors; each state is a
+/// version of its own, and giving it back is the first one again.
+#[test]
+fn what_is_taken_away_stays_away_over_reloads() {
+    use crate::model::caller::Caller;
+    use crate::model::disabled::{Disabled, Reason};
+    let directory = set_up(&contract("one"));
+    let live = start(directory.path());
+    let sees = |tool: &str| live.current().allowlist.admit(&Caller::named("anonymous"), &ToolName::new(tool)).is_ok();
+    let (first, changes) = (live.current().version.clone(), live.changes());
+    let file = directory.path().join("policies/a.yaml");
+    fs::write(&file, "contracts: { fs__one: {} }\n").unwrap();
+    assert_eq!(live.reload(), Outcome::KeptLastGood);
+
+    let reason = Reason { who: "ann".to_owned(), why: "w".to_owned(), since: String::new() };
+    live.take_away(Disabled::from([(ToolName::new("fs__one"), reason)]));
+    assert!(!sees("fs__one") && changes.has_changed().unwrap());
+    let second = live.current().version.clone();
+    assert!(second != first && second == live.status().version && live.status().stale());
+
+    fs::write(&file, contract("one") + "layers: { global: { deny: ['*__two'] } }\n").unwrap();
+    assert_eq!(live.reload(), Outcome::Swapped);
+    assert!(!sees("fs__one"));
+    fs::write(&file, contract("one")).unwrap();
+    assert_eq!(live.reload(), Outcome::Swapped);
+    assert_eq!(live.current().version, second);
+    live.take_away(Disabled::new());
+    assert!(sees("fs__one") && live.current().version == first);
+}

@@ -1,0 +1,212 @@
+//! Layers as run: for each caller those that hold for it, in the documented order.
+
+use super::Verdict;
+use super::pattern::Pattern;
+use super::written::{Kind, Unavailable, Written};
+use crate::model::caller::Caller;
+use std::collections::HashMap;
+
+/// All layers of all files.
+#[derive(Debug, Default, Clone)]
+pub struct Layers {
+    profile: HashMap<String, Tier>,
+    group: HashMap<String, Tier>,
+    global: Tier,
+    agent: HashMap<String, Tier>,
+    environment: HashMap<String, Tier>,
+    delegation: Tier,
+}
+
+/// What several files say of one layer.
+#[derive(Debug, Default, Clone)]
+struct Tier {
+    own: Vec<Layer>,
+    /// One map a file: of each, what fits the caller's model best holds.
+    by_model: Vec<HashMap<String, Layer>>,
+}
+
+/// One layer.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    label: String,
+    allow: Option<List>,
+    deny: List,
+    /// `allow` names only tools of disabled servers; what becomes of it.
+    unavailable: Option<Unavailable>,
+}
+
+/// A pattern of a list, and the group it comes from.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    pattern: Pattern,
+    shown: String,
+}
+
+/// Patterns, of which names are looked up at once.
+#[derive(Debug, Default, Clone)]
+struct List {
+    listed: Vec<Listed>,
+    names: HashMap<String, usize>,
+    globs: Vec<usize>,
+}
+
+impl Listed {
+    /// A pattern that stands in the list itself.
+    pub fn own(pattern: Pattern) -> Self {
+        Self { shown: pattern.as_str().to_owned(), pattern }
+    }
+
+    /// A pattern of `group`.
+    pub fn of(group: &str, pattern: Pattern) -> Self {
+        Self { shown: format!("{} of group:{group}", pattern.as_str()), pattern }
+    }
+
+    /// The pattern.
+    pub fn pattern(&self) -> &Pattern {
+        &self.pattern
+    }
+}
+
+impl List {
+    fn new(listed: Vec<Listed>) -> Self {
+        let mut list = Self { listed, ..Self::default() };
+        for (index, one) in list.listed.iter().enumerate() {
+            if !one.pattern.is_wild() && !one.pattern.is_in_any_case() {
+                list.names.entry(one.pattern.as_str().to_owned()).or_insert(index);
+            } else {
+                list.globs.push(index);
+            }
+        }
+        list
+    }
+
+    fn find(&self, tool: &str) -> Option<&str> {
+        let glob = || self.globs.iter().copied().find(|index| self.listed[*index].pattern.matches(tool));
+        let found = self.names.get(tool).copied().or_else(glob)?;
+        Some(&self.listed[found].shown)
+    }
+}
+
+impl Layer {
+    pub(super) fn new(
+        label: String,
+        (allow, deny): (Option<Vec<Listed>>, Vec<Listed>),
+        unavailable: Option<Unavailable>,
+    ) -> Self {
+        Self { label, allow: allow.map(List::new), deny: List::new(deny), unavailable }
+    }
+
+    /// As [`Written::label`].
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Its `allow` names only tools of disabled servers: what becomes of it.
+    pub fn unavailable(&self) -> Option<Unavailable> {
+        self.unavailable
+    }
+
+    pub(super) fn judge(&self, tool: &str) -> Verdict<'_> {
+        if let Some(pattern) = self.deny.find(tool) {
+            return Verdict::Denied(pattern);
+        }
+        let Some(allow) = &self.allow else { return Verdict::Passed };
+        match (self.unavailable, allow.find(tool)) {
+            (Some(Unavailable::Strip), _) => Verdict::Stripped,
+            (_, Some(pattern)) => Verdict::Allowed(pattern),
+            (Some(Unavailable::Keep), None) => Verdict::Unavailable,
+            (None, None) => Verdict::NotAllowed,
+        }
+    }
+}
+
+impl Tier {
+    fn of<'a>(&'a self, caller: &Caller, found: &mut Vec<&'a Layer>) {
+        found.extend(&self.own);
+        let Some(model) = &caller.model else { return };
+        for layers in &self.by_model {
+            found.extend(layers.get(model).or_else(|| layers.get(caller.provider()?)));
+        }
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.own.extend(other.own);
+        self.by_model.extend(other.by_model);
+    }
+
+    fn every(&self) -> impl Iterator<Item = &Layer> {
+        self.own.iter().chain(self.by_model.iter().flat_map(HashMap::values))
+    }
+}
+
+impl Layers {
+    pub(super) fn add(&mut self, written: &Written<'_>, layer: Layer) {
+        let name = written.name.to_owned();
+        let tier = match written.kind {
+            Kind::Profile => self.profile.entry(name).or_default(),
+            Kind::Group => self.group.entry(name).or_default(),
+            Kind::Global => &mut self.global,
+            Kind::Agent => self.agent.entry(name).or_default(),
+            Kind::Environment => self.environment.entry(name).or_default(),
+            Kind::Delegation => &mut self.delegation,
+        };
+        match written.model {
+            None => tier.own.push(layer),
+            Some(model) => {
+                if tier.by_model.is_empty() {
+                    tier.by_model.push(HashMap::new());
+                }
+                tier.by_model[0].insert(model.to_owned(), layer);
+            }
+        }
+    }
+
+    /// Takes in the layers of another file.
+    pub fn extend(&mut self, other: Self) {
+        let Self { profile, group, global, agent, environment, delegation } = other;
+        let maps = [
+            (&mut self.profile, profile),
+            (&mut self.group, group),
+            (&mut self.agent, agent),
+            (&mut self.environment, environment),
+        ];
+        for (own, others) in maps {
+            for (name, tier) in others {
+                own.entry(name).or_default().extend(tier);
+            }
+        }
+        self.global.extend(global);
+        self.delegation.extend(delegation);
+    }
+
+    /// Those that hold for `caller`, in their order; of its parents nothing. A blank name has no layer (001-10).
+    pub(super) fn of(&self, caller: &Caller) -> Vec<&Layer> {
+        let mut found = Vec::with_capacity(8);
+        let (profile, environment) = (caller.profile.as_deref(), caller.environment.as_deref());
+        named(&self.profile, profile, caller, &mut found);
+        named(&self.group, caller.group.as_deref(), caller, &mut found);
+        self.global.of(caller, &mut found);
+        named(&self.agent, Some(caller.agent.as_str()), caller, &mut found);
+        named(&self.environment, environment, caller, &mut found);
+        if !caller.parents.is_empty() {
+            self.delegation.of(caller, &mut found);
+        }
+        found
+    }
+
+    /// All of them, sorted by label.
+    pub fn every(&self) -> Vec<&Layer> {
+        let maps = [&self.profile, &self.group, &self.agent, &self.environment];
+        let named = maps.into_iter().flat_map(HashMap::values);
+        let mut every: Vec<&Layer> = named.chain([&self.global, &self.delegation]).flat_map(Tier::every).collect();
+        every.sort_by(|one, other| one.label.cmp(&other.label));
+        every
+    }
+}
+
+fn named<'a>(tiers: &'a HashMap<String, Tier>, name: Option<&str>, caller: &Caller, found: &mut Vec<&'a Layer>) {
+    let tier = name.filter(|name| !name.trim().is_empty()).and_then(|name| tiers.get(name));
+    if let Some(tier) = tier {
+        tier.of(caller, found);
+    }
+}

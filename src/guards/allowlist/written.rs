@@ -1,0 +1,347 @@
+//! Layers as written, in the one order that is documented (POLICY §2.3), and how they become what runs.
+
+use super::layers::{Layer, Layers, Listed};
+use super::pattern::Pattern;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::{ServerName, ToolName};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashSet};
+
+/// What a pattern begins with that stands for the patterns of a group.
+pub const GROUP: &str = "group:";
+
+/// The layers of one policy file. A tool must pass every layer of every file.
+#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Layers")]
+pub struct Settings {
+    /// For callers with one `profile` each, by its name.
+    pub profile: BTreeMap<String, LayerSettings>,
+    /// For callers of one `group` each, by its name.
+    pub group: BTreeMap<String, LayerSettings>,
+    /// For every caller.
+    pub global: Option<LayerSettings>,
+    /// For one agent each, by its name.
+    pub agent: BTreeMap<String, LayerSettings>,
+    /// For callers in one `environment` each, by its name.
+    pub environment: BTreeMap<String, LayerSettings>,
+    /// For every agent that has a `parent`, besides all that holds for the parent.
+    pub delegation: Option<LayerSettings>,
+}
+
+/// One layer. `deny` is looked at first and is final. `allow` that is absent restricts nothing; `[]` lets nothing pass.
+#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Layer")]
+pub struct LayerSettings {
+    /// Patterns of which one must match. `*` stands for any text, `group:NAME` for a group's patterns; everything else
+    /// for itself.
+    pub allow: Option<Vec<String>>,
+    /// Patterns of which none may match.
+    pub deny: Vec<String>,
+    /// What an `allow` means that holds nothing, or only blanks.
+    pub on_empty_allow: OnEmpty,
+    /// What becomes of an `allow` that names only tools of servers that are `disabled`; `strip` for `profile` and `group`.
+    pub unavailable_only_allowlist: Unavailable,
+    /// Do the patterns match letters of either case?
+    pub ignore_case: bool,
+    /// A further layer for callers whose model is of that `provider`, or for one `provider/model`, which goes before; for
+    /// `profile`, `global` and `agent`.
+    pub by_model_provider: BTreeMap<String, ModelSettings>,
+}
+
+/// One layer for the models of one provider, or one model.
+#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ModelLayer")]
+pub struct ModelSettings {
+    /// Patterns of which one must match.
+    pub allow: Option<Vec<String>>,
+    /// Patterns of which none may match.
+    pub deny: Vec<String>,
+    /// What an `allow` means that holds nothing, or only blanks.
+    pub on_empty_allow: OnEmpty,
+    /// What becomes of an `allow` that names only tools of servers that are `disabled`; `strip` for `profile`.
+    pub unavailable_only_allowlist: Unavailable,
+    /// Do the patterns match letters of either case?
+    pub ignore_case: bool,
+}
+
+/// What an `allow` means that holds nothing, or only blanks.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum OnEmpty {
+    /// Nothing passes.
+    #[default]
+    Nothing,
+    /// Everything passes: for layers that were written for OpenClaw.
+    All,
+}
+
+/// What becomes of an `allow` that names only tools of servers that are `disabled`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Unavailable {
+    /// It goes on restricting: nothing passes.
+    #[default]
+    Keep,
+    /// It is left out, and `deny` stays; a name that is not known is never a reason.
+    Strip,
+}
+
+/// Which layer, in the order in which they are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// By the caller's profile.
+    Profile,
+    /// By the caller's group.
+    Group,
+    /// For everybody.
+    Global,
+    /// By the agent.
+    Agent,
+    /// By where the caller runs.
+    Environment,
+    /// For agents that another one started.
+    Delegation,
+}
+
+/// One layer where it stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Written<'a> {
+    /// Which one.
+    pub kind: Kind,
+    /// Whose; empty for `global` and `delegation`.
+    pub name: &'a str,
+    /// For which provider or model; none for all.
+    pub model: Option<&'a str>,
+    /// As in the file.
+    pub allow: Option<&'a [String]>,
+    /// As in the file.
+    pub deny: &'a [String],
+    /// As in the file.
+    pub on_empty_allow: OnEmpty,
+    /// As in the file.
+    pub unavailable_only_allowlist: Unavailable,
+    /// As in the file.
+    pub ignore_case: bool,
+}
+
+/// What layers stand on.
+#[derive(Debug, Default)]
+pub struct Around {
+    /// Groups of tools, by name.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// The declared servers, and whether they are disabled.
+    pub servers: Vec<(ServerName, bool)>,
+    /// Tools that have a contract.
+    pub tools: Contracted,
+}
+
+/// Tools that have a contract: by name, and by pattern.
+#[derive(Debug, Default)]
+pub struct Contracted {
+    names: HashSet<ToolName>,
+    globs: Vec<Pattern>,
+}
+
+impl FromIterator<ToolName> for Contracted {
+    fn from_iter<T: IntoIterator<Item = ToolName>>(tools: T) -> Self {
+        let mut contracted = Self::default();
+        for tool in tools {
+            match Pattern::compile(tool.as_str(), &mut Problems::default()).filter(Pattern::is_wild) {
+                Some(glob) => contracted.globs.push(glob),
+                None => drop(contracted.names.insert(tool)),
+            }
+        }
+        contracted
+    }
+}
+
+impl Contracted {
+    /// Is there a tool that `pattern` names?
+    pub fn knows(&self, pattern: &Pattern) -> bool {
+        let text = pattern.as_str();
+        let is_exact = !pattern.is_wild() && !pattern.is_in_any_case();
+        let is_named = if is_exact {
+            self.names.contains(text)
+        } else {
+            self.names.iter().any(|tool| pattern.matches(tool.as_str()))
+        };
+        is_named || self.globs.iter().any(|glob| glob.matches(text))
+    }
+
+    /// Those that have a contract of their own, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &ToolName> {
+        self.names.iter()
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The key in the file.
+    pub const NAME: &'static str = "layers";
+
+    /// Looks at each layer, in their order.
+    pub fn each(&self, problems: &mut Problems, look: &mut dyn FnMut(&Written<'_>, &mut Problems)) {
+        let Self { profile, group, global, agent, environment, delegation } = self;
+        let mut named = |kind: Kind, layers: &BTreeMap<String, LayerSettings>, problems: &mut Problems| {
+            problems.under(kind.word(), |problems| {
+                for (name, layer) in layers {
+                    problems.under(name.clone(), |problems| layer.each((kind, name), problems, look));
+                }
+            });
+        };
+        named(Kind::Profile, profile, problems);
+        named(Kind::Group, group, problems);
+        named(Kind::Agent, agent, problems);
+        named(Kind::Environment, environment, problems);
+        for (kind, layer) in [(Kind::Global, global), (Kind::Delegation, delegation)] {
+            let Some(layer) = layer else { continue };
+            problems.under(kind.word(), |problems| layer.each((kind, ""), problems, look));
+        }
+    }
+
+    /// Compiles every layer, and judges its patterns one by one.
+    pub fn compile(&self, around: &Around, problems: &mut Problems) -> Layers {
+        let mut layers = Layers::default();
+        self.each(problems, &mut |written, problems| layers.add(written, written.compile(around, problems)));
+        layers
+    }
+}
+
+impl LayerSettings {
+    fn each(
+        &self,
+        (kind, name): (Kind, &str),
+        problems: &mut Problems,
+        look: &mut dyn FnMut(&Written<'_>, &mut Problems),
+    ) {
+        let Self { allow, deny, on_empty_allow, unavailable_only_allowlist, ignore_case, by_model_provider } = self;
+        let own = Written {
+            kind,
+            name,
+            model: None,
+            allow: allow.as_deref(),
+            deny,
+            on_empty_allow: *on_empty_allow,
+            unavailable_only_allowlist: *unavailable_only_allowlist,
+            ignore_case: *ignore_case,
+        };
+        look(&own, problems);
+        problems.under("by_model_provider", |problems| {
+            for (model, layer) in by_model_provider {
+                let ModelSettings { allow, deny, on_empty_allow, unavailable_only_allowlist, ignore_case } = layer;
+                let written = Written {
+                    kind,
+                    name,
+                    model: Some(model),
+                    allow: allow.as_deref(),
+                    deny,
+                    on_empty_allow: *on_empty_allow,
+                    unavailable_only_allowlist: *unavailable_only_allowlist,
+                    ignore_case: *ignore_case,
+                };
+                problems.under(model.clone(), |problems| look(&written, problems));
+            }
+        });
+    }
+}
+
+// === impl Written ===
+
+impl Kind {
+    /// Its key in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Profile => "profile",
+            Self::Group => "group",
+            Self::Global => "global",
+            Self::Agent => "agent",
+            Self::Environment => "environment",
+            Self::Delegation => "delegation",
+        }
+    }
+
+    /// May a layer of this kind depend on the model?
+    pub fn has_models(self) -> bool {
+        matches!(self, Self::Profile | Self::Global | Self::Agent)
+    }
+
+    /// May an `allow` of this kind be stripped (001-16)?
+    pub fn may_strip(self) -> bool {
+        matches!(self, Self::Profile | Self::Group)
+    }
+}
+
+impl Written<'_> {
+    /// What `explain`, the ledger and the metrics call it: `profile coding`, `global.by_model_provider openai`.
+    pub fn label(&self) -> String {
+        let mut label = self.kind.word().to_owned();
+        if self.model.is_some() {
+            label.push_str(".by_model_provider");
+        }
+        for part in [Some(self.name), self.model].into_iter().flatten().filter(|part| !part.is_empty()) {
+            label.push(' ');
+            label.push_str(part);
+        }
+        label
+    }
+
+    /// Every pattern of `deny` or `allow` by its place, those of groups at the group's. `unknown` hears of the rest.
+    pub fn patterns<'w>(
+        &self,
+        written: &'w [String],
+        around: &'w Around,
+    ) -> impl Iterator<Item = (usize, Result<Listed, &'w str>)> {
+        let (any_case, drops_blanks) = (self.ignore_case, self.on_empty_allow == OnEmpty::All);
+        let entries = written.iter().enumerate().filter(move |(_, text)| !drops_blanks || !text.trim().is_empty());
+        entries.flat_map(move |(index, text)| {
+            let silent = |text: &str| Pattern::compile(text, &mut Problems::default());
+            let Some(name) = text.strip_prefix(GROUP) else {
+                let listed = silent(text).map(|pattern| Ok(Listed::own(pattern.in_any_case(any_case))));
+                return listed.map(|listed| (index, listed)).into_iter().collect::<Vec<_>>();
+            };
+            let Some(members) = around.groups.get(name) else { return vec![(index, Err(name))] };
+            let members = members.iter().filter_map(|member| silent(member));
+            members.map(|pattern| (index, Ok(Listed::of(name, pattern.in_any_case(any_case))))).collect()
+        })
+    }
+
+    /// Does `allow` name tools, and only tools that are known, of servers that are disabled (POLICY §2.4)?
+    pub fn is_unavailable(&self, around: &Around) -> bool {
+        let Some(allow) = self.allow else { return false };
+        let mut patterns = self.patterns(allow, around).peekable();
+        let is_disabled = |pattern: &Pattern| {
+            let mut reached = around.servers.iter().filter(|(server, _)| pattern.reaches(server)).peekable();
+            reached.peek().is_some() && reached.all(|(_, disabled)| *disabled) && around.tools.knows(pattern)
+        };
+        patterns.peek().is_some()
+            && patterns.all(|(_, listed)| listed.is_ok_and(|listed| is_disabled(listed.pattern())))
+            && allow.iter().all(|text| text.trim() == text && !text.is_empty())
+    }
+
+    fn compile(&self, around: &Around, problems: &mut Problems) -> Layer {
+        let mut list = |key: &str, written: &[String]| -> Vec<Listed> {
+            problems.under(key, |problems| {
+                for (index, text) in written.iter().enumerate() {
+                    let is_blank = self.on_empty_allow == OnEmpty::All && text.trim().is_empty();
+                    if !is_blank && !text.starts_with(GROUP) {
+                        problems.under(index.to_string(), |problems| drop(Pattern::compile(text, problems)));
+                    }
+                }
+            });
+            self.patterns(written, around).filter_map(|(_, listed)| listed.ok()).collect()
+        };
+        let deny = list("deny", self.deny);
+        let is_empty = |allow: &[String]| allow.iter().all(|text| text.trim().is_empty());
+        let allow = self.allow.filter(|allow| self.on_empty_allow == OnEmpty::Nothing || !is_empty(allow));
+        let allow = allow.map(|allow| list("allow", allow));
+        let unavailable = self.is_unavailable(around).then_some(self.unavailable_only_allowlist);
+        Layer::new(self.label(), (allow, deny), unavailable)
+    }
+}

@@ -1,0 +1,97 @@
+//! Which agent started which: every caller with its parents, whose limits are its own, too (001-13).
+
+use super::CallerSettings;
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::TenantId;
+use crate::model::reads::Reads;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Generations at most.
+const DEPTH: usize = 8;
+
+/// The callers of `settings`, in their order.
+pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> Vec<Arc<Caller>> {
+    let mut entries: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut reads = Vec::with_capacity(settings.len());
+    for (index, one) in settings.iter().enumerate() {
+        entries.entry(&one.agent).or_default().push(index);
+        reads.push(problems.under(index.to_string(), |problems| {
+            problems.under("schemas", |problems| one.schemas.clone().compile(one.model.as_deref(), problems))
+        }));
+    }
+    let mut made: Vec<Option<Arc<Caller>>> = vec![None; settings.len()];
+    for _ in 0..DEPTH {
+        let before = made.clone();
+        for (index, one) in settings.iter().enumerate().filter(|(index, _)| before[*index].is_none()) {
+            let parents = one.parent.as_deref().map_or(Some(Vec::new()), |parent| {
+                let entries = entries.get(parent).map_or(&[][..], Vec::as_slice);
+                entries.iter().map(|entry| before[*entry].clone()).collect::<Option<Vec<_>>>()
+            });
+            made[index] = parents.map(|parents| Arc::new(caller((one, reads[index]), distinct(parents))));
+        }
+    }
+    let judged = settings.iter().zip(made).enumerate().map(|(index, (one, made))| {
+        problems.under(index.to_string(), |problems| judge(one, (made.as_deref(), &entries), problems));
+        made.unwrap_or_else(|| Arc::new(caller((one, reads[index]), Vec::new())))
+    });
+    judged.collect()
+}
+
+/// Several tokens of one agent make it no other.
+fn distinct(parents: Vec<Arc<Caller>>) -> Vec<Arc<Caller>> {
+    let mut distinct: Vec<Arc<Caller>> = Vec::new();
+    for parent in parents {
+        if !distinct.contains(&parent) {
+            distinct.push(parent);
+        }
+    }
+    distinct
+}
+
+fn caller((settings, reads): (&CallerSettings, Reads), parents: Vec<Arc<Caller>>) -> Caller {
+    let named = Caller::named(&settings.agent);
+    Caller {
+        tenant: settings.tenant.as_deref().map(TenantId::new),
+        roles: settings.roles.clone(),
+        group: settings.group.clone(),
+        model: settings.model.clone(),
+        owner: settings.owner,
+        profile: settings.profile.clone(),
+        environment: settings.environment.clone(),
+        parents,
+        reads,
+        ..named
+    }
+}
+
+fn judge(
+    settings: &CallerSettings,
+    (made, entries): (Option<&Caller>, &HashMap<&str, Vec<usize>>),
+    problems: &mut Problems,
+) {
+    let Some(parent) = settings.parent.as_deref() else { return };
+    if !entries.contains_key(parent) {
+        let hint = "name the agent of another entry of `callers`";
+        return problems.under("parent", |problems| problems.error(format!("no caller is the agent `{parent}`"), hint));
+    }
+    let Some(made) = made else {
+        let message = format!("its parents go round in a circle, or over more than {DEPTH} generations");
+        return problems.under("parent", |problems| problems.error(message, "take one `parent` away"));
+    };
+    for above in &made.parents {
+        if made.owner && !above.owner {
+            let hint = "take it away, or make the parent an owner, too";
+            problems.under("owner", |problems| problems.error("the parent is no owner", hint));
+        }
+        if above.tenant.is_some() && made.tenant != above.tenant {
+            let hint = "give it the parent's tenant";
+            problems.under("tenant", |problems| problems.error("the parent acts for another tenant", hint));
+        }
+        for role in made.roles.iter().filter(|role| !above.roles.contains(role)) {
+            let hint = "take it away, or give it to the parent, too";
+            problems.under("roles", |problems| problems.error(format!("the parent has no role `{role}`"), hint));
+        }
+    }
+}
