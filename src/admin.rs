@@ -10,9 +10,11 @@ pub mod operators;
 pub mod quarantine;
 #[cfg(test)]
 mod tests;
+pub mod tools;
 
-use crate::store::claims::Store;
+use crate::mcp::json::{FROM_AGENT, Text};
 use axum::Router;
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -22,6 +24,11 @@ use operators::Operators;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+use tools::Switches;
+
+/// How long a request's body may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(10);
 
 /// The names under which the listener may be called: the loopback names with its port, and what the configuration adds, each
 /// as written and, if written without a port, also with the listener's.
@@ -50,10 +57,12 @@ fn has_port(host: &str) -> bool {
 }
 
 /// The routes for operators. `hosts` are all names a request may use, with their ports: see [`hosts`].
-pub fn router(status: Arc<dyn Status>, (store, operators): (Arc<dyn Store>, Operators), hosts: Vec<String>) -> Router {
+pub fn router(status: Arc<dyn Status>, (switches, operators): (Switches, Operators), hosts: Vec<String>) -> Router {
+    let operators = Arc::new(operators);
     health::routes(status.clone())
         .merge(quarantine::routes(status, operators.clone()))
-        .merge(calls::routes(store, operators))
+        .merge(calls::routes(switches.store.clone(), operators.clone()))
+        .merge(tools::routes(switches, operators))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
         .layer(from_fn_with_state(Arc::<[String]>::from(hosts), guard))
@@ -64,7 +73,7 @@ async fn nothing_here() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
         "there is nothing at this path",
-        "use /healthz, /readyz, /metrics, /api/calls or /api/quarantined",
+        "use /healthz, /readyz, /metrics, /api/calls, /api/tools or /api/quarantined",
     )
 }
 
@@ -83,6 +92,21 @@ fn json_answer(status: StatusCode, body: &impl serde::Serialize) -> Response {
         Ok(text) => (status, headers, text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
+}
+
+/// The body of a request that changes something; none when it is not JSON as it has to be.
+async fn json_body(headers: &HeaderMap, body: Body, bytes: usize) -> Result<Option<Text>, Box<Response>> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+        let hint = "send `Content-Type: application/json`";
+        return Err(Box::new(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body has to be JSON", hint)));
+    }
+    let arrived = tokio::time::timeout(ARRIVAL, to_bytes(body, bytes)).await;
+    Ok(arrived.ok().and_then(Result::ok).and_then(|body| Text::read(body, &FROM_AGENT).ok()))
+}
+
+fn unfit(hint: &str) -> Response {
+    refusal(StatusCode::BAD_REQUEST, "the request cannot be used", hint)
 }
 
 async fn guard(State(hosts): State<Arc<[String]>>, request: Request, next: Next) -> Response {

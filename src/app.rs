@@ -4,6 +4,7 @@ use crate::admin;
 use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
 use crate::admin::operators::Operators;
 use crate::admin::quarantine::Quarantined;
+use crate::admin::tools::Switches;
 use crate::config::{Config, Transport as Configured};
 use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
 use crate::gate::effects::Effects;
@@ -11,10 +12,12 @@ use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
 use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox, vault::Vault};
 use crate::model::clock::Clock;
+use crate::model::ids::{SEPARATOR, ToolName};
 use crate::model::secret::Secret;
 use crate::policy::live::Live;
 use crate::relay::Relay;
 use crate::store::claims::Store;
+use crate::store::disabling::Disabling;
 use crate::store::embedded::Embedded;
 use crate::store::journal::{self, Journal};
 use crate::store::operator::MOST;
@@ -53,6 +56,7 @@ pub struct App {
     /// Where agents come in.
     pub door: Arc<Door>,
     journal: Arc<Journal>,
+    disabling: Arc<Disabling>,
     operators: Vec<(String, Secret)>,
     stop: CancellationToken,
     servers_running: TaskTracker,
@@ -68,6 +72,9 @@ impl App {
             leftovers.sweep().context("tool servers that an earlier toolgate left behind cannot be looked for")?;
         tracing::debug!(?swept, "looked for tool servers that an earlier toolgate left behind");
         let servers = servers(config, leftovers)?;
+        let apply = policy.clone();
+        let apply = Arc::new(move |disabled| apply.take_away(disabled));
+        let disabling = Disabling::open(data, (*journal).clone(), apply).context("no tool may be shown")?;
         let metrics = Arc::new(Metrics::new());
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let tools = Arc::new(Toolbox::default());
@@ -84,6 +91,7 @@ impl App {
             vault: Vault::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
+        tasks::spawn("policy notes", gate.clone().note_policies(stop.clone()));
         let changed = either_changed(&tools, policy, &stop);
         tasks::spawn("hidden tools", gate.clone().watch_hidden(changed.clone(), stop.clone()));
         let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
@@ -103,7 +111,7 @@ impl App {
             origins: config.allowed_origins.clone(),
         });
         let operators = config.admin.tokens.iter().map(|known| (known.name.clone(), known.token.clone())).collect();
-        Ok(Self { door, journal, operators, stop, servers_running })
+        Ok(Self { door, journal, disabling: Arc::new(disabling), operators, stop, servers_running })
     }
 
     /// Serves agents and operators on the two listeners until `until` ends.
@@ -117,7 +125,7 @@ impl App {
         let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
         let view = Arc::new(View { door: self.door.clone(), journal: self.journal.clone() });
         let operators_known = Operators::new(self.operators.iter().map(|(name, token)| (name.as_str(), token)));
-        let router = admin::router(view, (self.door.gate.effects.store.clone(), operators_known), hosts);
+        let router = admin::router(view, (self.switches(), operators_known), hosts);
         let answer = move |request: http::Request<hyper::body::Incoming>| {
             let router = router.clone();
             async move {
@@ -149,6 +157,22 @@ impl App {
         }
         self.door.sessions.sweep(true).await;
         let _ = tokio::time::timeout(Duration::from_secs(2), on_agents).await;
+    }
+
+    /// How operators take tools away. A tool whose server was never up may exist.
+    fn switches(&self) -> Switches {
+        let door = self.door.clone();
+        let is_known = move |tool: &ToolName| {
+            let (contract, listed) = (door.policy.current(), door.gate.tools.current());
+            let server = door.servers.all().iter().find(|server| {
+                let own = tool.as_str().strip_prefix(server.settings.name.as_str());
+                own.and_then(|rest| rest.strip_prefix(SEPARATOR)).is_some_and(|own| !own.is_empty())
+            });
+            let is_away = server.is_some_and(|server| server.up().is_none());
+            is_away || listed.find(tool).is_some() || contract.allowlist.contract_of(tool).is_some()
+        };
+        let store = self.door.gate.effects.store.clone();
+        Switches { disabling: self.disabling.clone(), store, is_known: Arc::new(is_known) }
     }
 
     /// Waits until the ledger cannot be written any more, if that ever happens: the process has to end then, since only a
@@ -202,7 +226,8 @@ pub fn servers(config: &Config, leftovers: Leftovers) -> anyhow::Result<Arc<Serv
     let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
     let connections = connections().map_err(anyhow::Error::msg)?;
     let around = Surroundings { connections, guard, leftovers: Arc::new(leftovers) };
-    let settings = config.servers.values().map(settings).collect::<anyhow::Result<Vec<_>>>()?;
+    let settings =
+        config.servers.values().filter(|server| !server.disabled).map(settings).collect::<anyhow::Result<Vec<_>>>()?;
     Ok(Arc::new(Servers::new(settings, &around)))
 }
 

@@ -4,10 +4,12 @@ pub mod calls;
 pub mod check;
 pub mod completions;
 pub mod configured;
+pub mod disable;
 pub mod doctor;
 pub mod explain;
 mod files;
 pub mod guard;
+pub mod import;
 pub mod init;
 pub mod ledger;
 mod listed;
@@ -44,12 +46,18 @@ pub enum Verb {
     Init(init::Args),
     /// Judge the configuration and the policies; all problems at once.
     Check(check::Args),
+    /// Make the layers of a policy file of a tool policy that was written for OpenClaw.
+    Import(import::Args),
     /// Run test packs: calls that nobody makes, and what the policies are to say of them.
     Test(Box<test::Args>),
     /// Say which step decides a call, by which layer and rule; nothing is executed.
     Explain(explain::Args),
     /// List the calls whose outcome is not known, and say what became of them.
     Calls(calls::Args),
+    /// Take a tool away from every agent, at once and until it is enabled again; without a tool: list what is away.
+    Disable(disable::Disable),
+    /// Give a tool back that was taken away.
+    Enable(disable::Enable),
     /// Read and check the record of calls.
     Ledger(LedgerArgs),
     /// Compare, show and approve what the tool servers say of their tools.
@@ -80,9 +88,12 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         Verb::Stdio(args) => stdio::run(&args, cli.log),
         Verb::Init(args) => init::run(&args),
         Verb::Check(args) => check::run(&args),
+        Verb::Import(args) => import::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Explain(args) => explain::run(&args),
         Verb::Calls(args) => calls::run(&args),
+        Verb::Disable(args) => disable::disable(&args),
+        Verb::Enable(args) => disable::enable(&args),
         Verb::Ledger(args) => {
             let data = match &args.ledger.data {
                 Some(data) => data.clone(),

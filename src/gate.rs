@@ -12,6 +12,7 @@ pub mod hidden;
 pub mod judge;
 mod late;
 pub mod list;
+mod notes;
 mod observe;
 pub mod pinned;
 pub mod placing;
@@ -27,6 +28,7 @@ pub mod trail;
 pub mod vault;
 
 use crate::model::clock::Clock;
+use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::policy::live::Live;
 use crate::store::journal::Journal;
@@ -65,8 +67,11 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Room for one more call in flight.
-    fn slot(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    /// Room for one more call in flight of a tool that nobody has taken away while the call waited (003-41).
+    fn slot(&self, tool: &ToolName) -> Result<OwnedSemaphorePermit, Refusal> {
+        if self.policy.current().allowlist.is_disabled(tool) {
+            return Err(Refusal::ToolNotAllowlisted);
+        }
         self.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)
     }
 }

@@ -1,25 +1,22 @@
 //! Calls that have not come to an end, and what operators say of them. For operators with a token only.
 
 use super::operators::Operators;
-use super::{json_answer, refusal};
-use crate::mcp::json::{FROM_AGENT, Text};
+use super::{json_answer, json_body, refusal, unfit};
+use crate::mcp::json::Text;
 use crate::model::ids::ActionId;
 use crate::store::claims::Store;
 use crate::store::operator::{OpenCall, RESULT, Resolution, Unresolved, Verdict, open_calls, resolve};
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Bytes of a request's body.
 const BODY: usize = RESULT + (16 << 10);
-/// How long its body may take to arrive.
-const ARRIVAL: Duration = Duration::from_secs(10);
 
 /// The answer to `GET /api/calls`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,11 +42,11 @@ struct Desk {
     operators: Arc<Operators>,
 }
 
-pub(super) fn routes(store: Arc<dyn Store>, operators: Operators) -> Router {
+pub(super) fn routes(store: Arc<dyn Store>, operators: Arc<Operators>) -> Router {
     Router::new()
         .route("/api/calls", get(list))
         .route("/api/calls/{action}/resolve", post(settle))
-        .with_state(Desk { store, operators: Arc::new(operators) })
+        .with_state(Desk { store, operators })
 }
 
 async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Response {
@@ -75,19 +72,14 @@ async fn settle(State(desk): State<Desk>, Path(action): Path<String>, headers: H
         Ok(who) => who,
         Err(refusal) => return *refusal,
     };
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
-        let hint = "send `Content-Type: application/json`";
-        return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body has to be JSON", hint);
-    }
+    let body = match json_body(&headers, body, BODY).await {
+        Ok(body) => body,
+        Err(refusal) => return *refusal,
+    };
     let Ok(action) = action.parse::<ActionId>() else {
         return unfit("an action id is a UUID, as answers and the ledger have it");
     };
-    let said = match tokio::time::timeout(ARRIVAL, to_bytes(body, BODY)).await {
-        Ok(Ok(body)) => read(body, who),
-        Ok(Err(_)) | Err(_) => None,
-    };
-    let Some(resolution) = said else {
+    let Some(resolution) = body.and_then(|body| read(&body, who)) else {
         return unfit(
             "send {\"verdict\": \"applied\" | \"not_applied\" | \"abandon\", \"why\": \"…\"}, and with `applied` perhaps a \
              \"result\"",
@@ -103,8 +95,7 @@ async fn settle(State(desk): State<Desk>, Path(action): Path<String>, headers: H
 }
 
 /// What the body says; none when it is not what it has to be.
-fn read(body: bytes::Bytes, who: String) -> Option<Resolution> {
-    let text = Text::read(body, &FROM_AGENT).ok()?;
+fn read(text: &Text, who: String) -> Option<Resolution> {
     if !text.members()?.all(|(name, _)| ["verdict", "why", "result"].contains(&&*name)) {
         return None;
     }
@@ -127,8 +118,4 @@ fn refused(unresolved: &Unresolved) -> Response {
         Unresolved::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "/readyz and the log say what is wrong"),
     };
     refusal(status, &unresolved.to_string(), hint)
-}
-
-fn unfit(hint: &str) -> Response {
-    refusal(StatusCode::BAD_REQUEST, "the request cannot be used", hint)
 }

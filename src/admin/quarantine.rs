@@ -33,8 +33,8 @@ struct Listed {
 
 type Desk = (Arc<dyn Status>, Arc<Operators>);
 
-pub(super) fn routes(status: Arc<dyn Status>, operators: Operators) -> Router {
-    Router::new().route("/api/quarantined", get(list)).with_state((status, Arc::new(operators)))
+pub(super) fn routes(status: Arc<dyn Status>, operators: Arc<Operators>) -> Router {
+    Router::new().route("/api/quarantined", get(list)).with_state((status, operators))
 }
 
 async fn list(State((status, operators)): State<Desk>, headers: HeaderMap) -> Response {

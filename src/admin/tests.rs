@@ -3,9 +3,12 @@
 use super::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
 use super::operators::Operators;
 use super::quarantine::Quarantined;
+use super::tools::Switches;
 use super::{hosts, router};
 use crate::model::clock::Clock;
-use crate::store::claims::Store;
+use crate::model::secret::Secret;
+use crate::store::disabling::Disabling;
+use crate::store::journal::{Journal, Options};
 use crate::store::memory::Memory;
 use crate::telemetry::metrics::{CONTENT_TYPE, Metrics};
 use axum::body::Body;
@@ -14,6 +17,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tower::ServiceExt;
+
+const ANN: &str = "0123456789abcdef-ann";
 
 struct Gate {
     ready: bool,
@@ -49,14 +54,19 @@ impl Status for Gate {
     }
 }
 
-fn store() -> Arc<dyn Store> {
-    Arc::new(Memory::new(Clock))
+fn switches(data: &std::path::Path) -> Switches {
+    let journal = Journal::open(data, Options::default()).unwrap();
+    let disabling = Arc::new(Disabling::open(data, journal, Arc::new(|_| ())).unwrap());
+    Switches { disabling, store: Arc::new(Memory::new(Clock)), is_known: Arc::new(|tool| tool.as_str() == "fs__wipe") }
 }
 
 async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, String) {
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &["toolgate.internal".into()]);
-    let answer =
-        router(Arc::new(Gate { ready }), (store(), Operators::default()), names).oneshot(request).await.unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let token = Secret::new(ANN.to_owned());
+    let operators = Operators::new([("ann", &token)]);
+    let router = router(Arc::new(Gate { ready }), (switches(data.path()), operators), names);
+    let answer = router.oneshot(request).await.unwrap();
     let (parts, body) = answer.into_parts();
     let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     for (name, value) in
@@ -210,12 +220,40 @@ fn the_names_of_a_listener() {
     );
 }
 
+/// 003-41: only an operator takes a tool away, only one that can exist, and only with a reason.
+#[tokio::test]
+async fn tools_are_taken_away_by_operators_with_a_reason() {
+    let bearer = format!("Bearer {ANN}");
+    let ask_as = async |token: Option<&str>, (tool, verb): (&str, &str), body: &str| {
+        let mut headers = vec![("host", "127.0.0.1:7778"), ("content-type", "application/json")];
+        headers.extend(token.map(|token| ("authorization", token)));
+        let request = request("POST", &format!("/api/tools/{tool}/{verb}"), &headers);
+        let (status, _, text) = ask(true, request.map(|_| Body::from(body.to_owned()))).await;
+        (status.as_u16(), text)
+    };
+    let why = r#"{"why":"it wiped"}"#;
+    let good = Some(bearer.as_str());
+    assert_eq!(ask_as(None, ("fs__wipe", "disable"), why).await.0, 401);
+    assert_eq!(ask_as(Some("Bearer x"), ("fs__wipe", "disable"), why).await.0, 401);
+    let (status, text) = ask_as(good, ("fs__wipe", "disable"), why).await;
+    assert_eq!((status, text.as_str()), (200, r#"{"tool":"fs__wipe","disabled":true,"who":"ann"}"#));
+    assert_eq!(ask_as(good, ("fs__wiep", "disable"), why).await.0, 404);
+    assert_eq!(ask_as(good, ("fs__wipe", "enable"), why).await.0, 404, "nothing is away there");
+    for wrong in
+        ["", "{}", "[]", r#"{"why":""}"#, r#"{"why":1}"#, r#"{"why":"x","who":"bob"}"#, r#"{"why":"x","why":"y"}"#]
+    {
+        assert_eq!(ask_as(good, ("fs__wipe", "disable"), wrong).await.0, 400, "{wrong}");
+    }
+}
+
 /// 001-21: operators list what is hidden, with a token only.
 #[tokio::test]
 async fn hidden_tools_are_listed_for_operators() {
     let secret = crate::model::secret::Secret::new("token-of-an-operator".to_owned());
+    let data = tempfile::tempdir().unwrap();
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
-    let router = router(Arc::new(Gate { ready: true }), (store(), Operators::new([("ann", &secret)])), names);
+    let router =
+        router(Arc::new(Gate { ready: true }), (switches(data.path()), Operators::new([("ann", &secret)])), names);
     for (bearer, expected) in [("Bearer token-of-an-operator", StatusCode::OK), ("Bearer no", StatusCode::UNAUTHORIZED)]
     {
         let headers = [("host", "127.0.0.1:7778"), ("authorization", bearer)];

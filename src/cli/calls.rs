@@ -14,8 +14,8 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-mod direct;
-mod door;
+pub(super) mod direct;
+pub(super) mod door;
 
 /// Lists and resolves calls. toolgate may be running or not.
 #[derive(Debug, clap::Args)]
@@ -131,7 +131,7 @@ fn asked(verb: &Verb) -> anyhow::Result<Asked> {
 }
 
 /// The token to show at the door; none when the configuration has none, so that the door says what to do.
-fn operator<'a>(config: &'a Config, named: Option<&str>) -> anyhow::Result<Option<&'a str>> {
+pub(super) fn operator<'a>(config: &'a Config, named: Option<&str>) -> anyhow::Result<Option<&'a str>> {
     let tokens = &config.admin.tokens;
     let known = match named {
         Some(named) => {

@@ -2,6 +2,9 @@
 
 use crate::config::{self, Config, Loaded};
 use crate::model::diagnostic::Severity;
+use crate::model::disabled::Disabled;
+use crate::policy::Policy;
+use crate::store::disabling;
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +33,14 @@ pub fn config(named: Option<&Path>) -> anyhow::Result<Config> {
     }
 }
 
+/// As [`config`], also while the policies have errors: for what must be possible then.
+pub fn process(named: Option<&Path>) -> anyhow::Result<Config> {
+    match config::process(&path(named)?) {
+        Some(config) => Ok(config),
+        None => config(named),
+    }
+}
+
 /// The configuration and its policy, or every problem on standard error.
 pub fn load(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
     let path = path(named)?;
@@ -54,6 +65,17 @@ fn usable(path: PathBuf, loaded: Loaded, least: Severity) -> anyhow::Result<(Pat
         bail!("{} cannot be used: {errors} problem(s), shown above", path.display());
     }
     Ok((path, loaded))
+}
+
+/// The policy as a toolgate on the same data directory has it: without the tools that operators have taken away.
+pub fn in_force(loaded: Loaded) -> anyhow::Result<Policy> {
+    let policy = loaded.reading.policy.context("the policy cannot be used")?;
+    let disabled = loaded.config.map_or(Ok(Disabled::new()), |config| disabling::read(&config.data));
+    let disabled = disabled.unwrap_or_else(|error| {
+        say(&format!("toolgate: {error}; this is judged as if none were"));
+        Disabled::new()
+    });
+    Ok(policy.without(disabled))
 }
 
 /// One line on standard error.

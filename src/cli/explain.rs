@@ -42,7 +42,7 @@ pub struct Args {
 /// Prints the steps; 0 if the call would pass.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let (_, loaded) = configured::load(args.config.as_deref())?;
-    let policy = loaded.reading.policy.context("the policy cannot be used")?;
+    let policy = configured::in_force(loaded)?;
     let Some(caller) = policy.identity.of_agent(&args.agent) else {
         bail!("the configuration has no agent `{}`", args.agent.escape_debug());
     };

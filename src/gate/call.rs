@@ -180,7 +180,7 @@ async fn guarded(
         trail.check(Stage::Budget, affordable)?;
         let reserved = effects.reserve(&bill, &mut trail.remaining).await;
         taken.reserved = trail.check(Stage::Budget, reserved)?;
-        taken.slot = Some(gate.slot()?);
+        taken.slot = Some(gate.slot(&tool.name)?);
         let cleared = Cleared::Read(allowed.watched);
         return send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await;
     };
@@ -200,7 +200,7 @@ async fn guarded(
         trail.check(Stage::Budget, affordable)?;
         // Step 10 stands here when it exists: approval.
         let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
-        taken.slot = Some(gate.slot()?);
+        taken.slot = Some(gate.slot(&tool.name)?);
         let entry = record::intent(gate, (policy, call, Some(tool)), trail);
         let beginning = Beginning { keyed: &keyed, confirmed, bill: &bill, lease, entry, left: &mut trail.remaining };
         let begun = effects.begin(call, beginning).await;

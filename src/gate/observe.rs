@@ -36,7 +36,7 @@ pub(super) async fn observed(
             Err(refusal) => trail.note_refusal(refusal),
         }
     }
-    taken.slot = Some(gate.slot()?);
+    taken.slot = Some(gate.slot(&tool.name)?);
     let cleared = Cleared::Observed(passed);
     send((gate, policy, unsealed), Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }

@@ -277,13 +277,14 @@ fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> State {
     reported.unwrap_or(if changes { State::Execute } else { State::Collect })
 }
 
-/// Layer and pattern, or rule; for operators only.
+/// Layer and pattern, or rule; for operators only. What was taken away while the call waited says only the policy of now.
 fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<String> {
     if *refusal != Refusal::ToolNotAllowlisted {
         return refusal.contract_code().map(|code| format!("rule {code}"));
     }
-    let steps = policy.allowlist.explain(&call.caller, &call.judged.tool);
-    let step = steps.into_iter().find(|step| step.verdict.refuses());
+    let now = gate.policy.current();
+    let steps = [policy, &now].map(|policy| policy.allowlist.explain(&call.caller, &call.judged.tool));
+    let step = steps.into_iter().flatten().find(|step| step.verdict.refuses());
     let unfit = tool.and_then(|tool| fit::words(policy, tool));
     let unapproved = tool.and_then(|tool| pinned::judge(policy, tool).err());
     let unapproved = || unapproved.map_or("no server offers the tool", Unapproved::words).to_owned();

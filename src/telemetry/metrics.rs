@@ -51,6 +51,8 @@ pub struct Metrics {
     normalized: Family<Pair, Counter>,
     reloads: Family<Pair, Counter>,
     policy_stale: Gauge,
+    disabled: Gauge,
+    unavailable: Family<Pair, Counter>,
     dropped: Family<Pair, Counter>,
     refused: Family<Pair, Counter>,
     ledger_dropped: Counter,
@@ -93,6 +95,8 @@ impl Metrics {
             normalized: Family::default(),
             reloads: Family::default(),
             policy_stale: Gauge::default(),
+            disabled: Gauge::default(),
+            unavailable: Family::default(),
             dropped: Family::default(),
             refused: Family::default(),
             ledger_dropped: Counter::default(),
@@ -102,6 +106,9 @@ impl Metrics {
         };
         for outcome in [Reload::Swapped, Reload::Kept] {
             drop(metrics.reloads.get_or_create_owned(&Pair("outcome", outcome.word())));
+        }
+        for outcome in ["kept", "stripped"] {
+            drop(metrics.unavailable.get_or_create_owned(&Pair("outcome", outcome)));
         }
         for outcome in ["known", "made"] {
             drop(metrics.normalized.get_or_create_owned(&Pair("outcome", outcome)));
@@ -148,6 +155,12 @@ impl Metrics {
             "toolgate_policy_stale",
             "1 while the files on disk are invalid and the last good policy is kept",
             self.policy_stale.clone(),
+        );
+        registry.register("toolgate_disabled_tools", "Tools that operators have taken away", self.disabled.clone());
+        registry.register(
+            "toolgate_unavailable_allowlists",
+            "Allow lists of policies that came in force naming only tools of disabled servers, by what became of them",
+            self.unavailable.clone(),
         );
         registry.register(
             "toolgate_dropped_messages",
@@ -253,6 +266,16 @@ impl Metrics {
     /// Whether the files on disk are invalid, so that the last good policy is kept.
     pub fn policy_stale(&self, stale: bool) {
         self.policy_stale.set(i64::from(stale));
+    }
+
+    /// So many tools are taken away by operators.
+    pub fn disabled(&self, tools: usize) {
+        self.disabled.set(i64::try_from(tools).unwrap_or(i64::MAX));
+    }
+
+    /// A policy came in force with an allow list that names only tools of disabled servers: `kept` or `stripped`.
+    pub fn unavailable_allowlist(&self, outcome: &'static str) {
+        self.unavailable.get_or_create(&Pair("outcome", outcome)).inc();
     }
 
     /// A message was dropped without an answer. `reason` is fixed in the source.

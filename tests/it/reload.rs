@@ -89,6 +89,69 @@ async fn a_change_swaps_the_policy_whole_under_load() {
     assert!(versions.values().all(|codes| codes.len() == 1), "a version has one meaning: {versions:?}");
 }
 
+/// DESIGN §3: each of these policies refuses in a step of its own and passes all others; a call that were judged by two of them
+/// could be sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_is_judged_by_a_mixture_of_two_policies() {
+    let written = |more: &str, layers: &str| {
+        format!(
+            "contracts:\n  oracle__read: {{ purpose: test, actions: [read], secrets: []{more} }}\nlayers: {{ {layers} }}\n"
+        )
+    };
+    let policies = [
+        ("hidden", written("", "agent: { anonymous: { deny: ['*__read'] } }")),
+        ("schema_invalid", written(", arguments: { required: [missing] }", "")),
+        ("rbac_denied", written(", permission: { roles: [nobody] }", "")),
+        ("refused_by_rule", written(", rules: [ { code: refused_by_rule, when: 'true' } ]", "")),
+    ];
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let servers = vec![("oracle", puppet.url())];
+    let settings = Settings { servers, callers: "", more: "", policy: policies[0].1.clone(), observe: false };
+    let gate = Gate::start(settings).await;
+    let refused = async |agent: &crate::stage::Agent| {
+        let answer = agent.call("oracle__read", json!({})).await;
+        if answer["error"]["code"] == -32602 {
+            "hidden".to_owned()
+        } else {
+            code(&answer).expect("no policy lets it pass")
+        }
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let load: Vec<_> = (0..4)
+        .map(|_| {
+            let (agent, stop) = (gate.agent(), stop.clone());
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    refused(&agent).await;
+                }
+            })
+        })
+        .collect();
+    for (expected, text) in policies.iter().cycle().skip(1).take(8) {
+        replace(&gate, text);
+        let agent = gate.agent();
+        until(&format!("calls are refused with {expected}"), || async {
+            (refused(&agent).await == *expected).then_some(())
+        })
+        .await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for load in load {
+        load.await.unwrap();
+    }
+    assert_eq!(puppet.executions(), 0);
+    assert!(gate.metric("toolgate_reloads_total{outcome=\"swapped\"}").await >= 8.0);
+    let setup = gate.stop().await;
+    let (_, listed, _) = crate::stage::run(&setup, &["ledger", "list", "--json", "--data", "data"]).await;
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in listed.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| entry[key].as_str().unwrap().to_owned();
+        versions.entry(text("policy")).or_default().insert(text("aborted_reason"));
+    }
+    assert!(versions.len() == 4 && versions.values().all(|codes| codes.len() == 1), "{versions:?}");
+}
+
 /// An invalid change keeps the last good policy; log, metrics and /readyz say so with file and line, until it is mended.
 #[tokio::test]
 async fn an_invalid_change_keeps_the_last_good_policy_and_says_so() {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The journal in `data`, locked; none when a toolgate has it. What another user writes here, toolgate could not open
 /// afterwards: such a one is taken to the door too.
-pub(super) fn open(data: &Path) -> anyhow::Result<Option<Journal>> {
+pub(in crate::cli) fn open(data: &Path) -> anyhow::Result<Option<Journal>> {
     let owner = std::fs::metadata(data).with_context(|| format!("{} cannot be looked at", data.display()))?.uid();
     if owner != rustix::process::geteuid().as_raw() {
         return Ok(None);
@@ -43,7 +43,7 @@ pub(super) async fn ask(data: &Path, journal: Journal, asked: Asked) -> anyhow::
 }
 
 /// Who runs this, as the system knows it.
-fn system_user() -> String {
+pub(in crate::cli) fn system_user() -> String {
     let uid = rustix::process::getuid().as_raw();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let own = uid.to_string();

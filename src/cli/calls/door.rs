@@ -37,26 +37,36 @@ pub(super) async fn ask(address: SocketAddr, token: Option<&str>, asked: Asked) 
             (Method::POST, format!("/api/calls/{action}/resolve"), body)
         }
     };
-    let answered = tokio::time::timeout(PATIENCE, exchange(address, token, (method, path, body))).await;
+    match (request(address, token, (method, path, body)).await?, asked) {
+        (Ok(text), Asked::List { .. }) => Ok(Found::Calls(text.parse::<Listed>()?.calls)),
+        (Ok(text), Asked::Resolve { .. }) => {
+            let Resolved { state, who, .. } = text.parse()?;
+            Ok(Found::Resolved { state, who })
+        }
+        (Err(refused), _) => Ok(Found::Refused(refused)),
+    }
+}
+
+/// What the door at `address` answers: the body, or in words why it refuses.
+pub(in crate::cli) async fn request(
+    address: SocketAddr,
+    token: Option<&str>,
+    asked: (Method, String, Text),
+) -> anyhow::Result<Result<Text, String>> {
+    let answered = tokio::time::timeout(PATIENCE, exchange(address, token, asked)).await;
     let (status, text) = answered.map_err(anyhow::Error::from).flatten().with_context(|| {
         format!(
             "the data directory is a running toolgate's or another user's, and no operators' door answers at {address}; name \
              its address with --admin, or stop it and do this as the directory's owner"
         )
     })?;
-    match (status, asked) {
-        (StatusCode::OK, Asked::List { .. }) => Ok(Found::Calls(text.parse::<Listed>()?.calls)),
-        (StatusCode::OK, Asked::Resolve { .. }) => {
-            let Resolved { state, who, .. } = text.parse()?;
-            Ok(Found::Resolved { state, who })
-        }
-        (status, _) => {
-            let word = |key: &str| text.get(key).and_then(|word| Some(word.as_str()?.into_owned()));
-            let Some(error) = word("error") else { bail!("{address} answers {status}, which is no toolgate's answer") };
-            let hint = word("hint").map(|hint| format!("; {hint}")).unwrap_or_default();
-            Ok(Found::Refused(format!("{error}{hint}")))
-        }
+    if status == StatusCode::OK {
+        return Ok(Ok(text));
     }
+    let word = |key: &str| text.get(key).and_then(|word| Some(word.as_str()?.into_owned()));
+    let Some(error) = word("error") else { bail!("{address} answers {status}, which is no toolgate's answer") };
+    let hint = word("hint").map(|hint| format!("; {hint}")).unwrap_or_default();
+    Ok(Err(format!("{error}{hint}")))
 }
 
 async fn exchange(

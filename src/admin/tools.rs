@@ -1,0 +1,114 @@
+//! Tools that operators take away and give back (003-41). For operators with a token only.
+
+use super::operators::Operators;
+use super::{json_answer, json_body, refusal, unfit};
+use crate::mcp::json::Text;
+use crate::model::disabled::Disabled;
+use crate::model::ids::ToolName;
+use crate::store::claims::Store;
+use crate::store::disabling::{Change, Disabling, Unchanged};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Bytes of a request's body.
+const BODY: usize = 16 << 10;
+
+/// What the door needs to take tools away.
+#[derive(Clone)]
+pub struct Switches {
+    /// What is away.
+    pub disabling: Arc<Disabling>,
+    /// The time.
+    pub store: Arc<dyn Store>,
+    /// Could there be such a tool? A name with a typo would take nothing away.
+    pub is_known: Arc<dyn Fn(&ToolName) -> bool + Send + Sync>,
+}
+
+/// The answer to `GET /api/tools/disabled`.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// What is away, by name.
+    pub disabled: Disabled,
+}
+
+/// The answer to a change that was made.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// `server__tool`.
+    pub tool: ToolName,
+    /// Is it away now?
+    pub disabled: bool,
+    /// Who the ledger names.
+    pub who: String,
+}
+
+#[derive(Clone)]
+struct Desk {
+    switches: Switches,
+    operators: Arc<Operators>,
+}
+
+pub(super) fn routes(switches: Switches, operators: Arc<Operators>) -> Router {
+    Router::new()
+        .route("/api/tools/disabled", get(list))
+        .route("/api/tools/{tool}/disable", post(disable))
+        .route("/api/tools/{tool}/enable", post(enable))
+        .with_state(Desk { switches, operators })
+}
+
+async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
+    match desk.operators.who(&headers) {
+        Ok(_) => json_answer(StatusCode::OK, &Listed { disabled: desk.switches.disabling.disabled().await }),
+        Err(refusal) => *refusal,
+    }
+}
+
+async fn disable(State(desk): State<Desk>, Path(tool): Path<String>, headers: HeaderMap, body: Body) -> Response {
+    change(&desk, (&tool, true), &headers, body).await
+}
+
+async fn enable(State(desk): State<Desk>, Path(tool): Path<String>, headers: HeaderMap, body: Body) -> Response {
+    change(&desk, (&tool, false), &headers, body).await
+}
+
+async fn change(desk: &Desk, (tool, disable): (&str, bool), headers: &HeaderMap, body: Body) -> Response {
+    let who = match desk.operators.who(headers) {
+        Ok(who) => who,
+        Err(refusal) => return *refusal,
+    };
+    let body = match json_body(headers, body, BODY).await {
+        Ok(body) => body,
+        Err(refusal) => return *refusal,
+    };
+    let is_alone =
+        body.as_ref().and_then(Text::members).is_some_and(|mut members| members.all(|(name, _)| name == "why"));
+    let why = body.as_ref().and_then(|body| Some(body.get("why")?.as_str()?.into_owned())).filter(|_| is_alone);
+    let Some(why) = why else { return unfit("send {\"why\": \"…\"}: it stands in the ledger for good") };
+    let (tool, at) = (ToolName::new(tool), desk.switches.store.now());
+    if disable && !(desk.switches.is_known)(&tool) {
+        let hint = "name it `server__tool`, as the listing and the contracts do";
+        return refusal(StatusCode::NOT_FOUND, "there is no such tool", hint);
+    }
+    match desk.switches.disabling.make(Change { tool: tool.clone(), disable, who: who.clone(), why, at }).await {
+        Ok(()) => json_answer(StatusCode::OK, &Changed { tool, disabled: disable, who }),
+        Err(unchanged) => refused(&unchanged),
+    }
+}
+
+fn refused(unchanged: &Unchanged) -> Response {
+    let (status, hint) = match unchanged {
+        Unchanged::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
+        Unchanged::NotDisabled => (StatusCode::NOT_FOUND, "GET /api/tools/disabled lists those that are"),
+        Unchanged::TooMany => (StatusCode::CONFLICT, "set `disabled: true` for the whole server in toolgate.yaml"),
+        Unchanged::Store(_) | Unchanged::Unrecorded(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "/readyz and the log say what is wrong")
+        }
+    };
+    refusal(status, &unchanged.to_string(), hint)
+}
