@@ -50,7 +50,7 @@ impl<'a> Judge<'a> {
         let mut names: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
         names.insert(Kind::Agent.word(), agents.iter().map(ToString::to_string).collect());
         let mut models = BTreeSet::new();
-        for caller in identity.callers().iter() {
+        for caller in identity.callers() {
             let given = [
                 (Kind::Profile, &caller.profile),
                 (Kind::Group, &caller.group),
