@@ -14,7 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["model"],
     &["mcp"],
     &["telemetry", "outlet", "failpoint"],
-    &["store", "upstream", "schema"],
+    &["store", "upstream", "schema", "expression"],
     &["guards"],
     &["policy"],
     &["gate", "relay"],

@@ -5,22 +5,19 @@
 
 use super::Section;
 use super::evidence::{Permit, Ruled};
+use crate::expression::{Compiled, Gathering, Reading, Seen, TOO_LONG};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::refusal::{CODES, Refusal};
 use crate::schema::Names;
-use cel::{Context, Env, IdedExpr};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::Arc;
 
 mod decided;
-mod expression;
-mod values;
 
 use decided::Outlook;
-use expression::{Expression, Patterns, Reads, Wanted};
 
 /// The rules of a contract, in the order in which they are tried.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -45,26 +42,16 @@ pub struct Written {
 #[derive(Default)]
 pub struct Rule {
     lines: Vec<Line>,
-    /// What the expressions read, so that nothing else is converted.
-    wanted: Wanted,
-    reads_caller: bool,
+    reading: Reading,
     /// The arguments that the expressions name, as paths from the root.
     reads: Vec<Vec<String>>,
     names: Names,
-    patterns: Patterns,
 }
 
 struct Line {
     code: Arc<str>,
-    when: When,
+    when: Compiled,
     expected: String,
-}
-
-/// A condition that was judged at load. Of many tools few are called, so its tree is grown for the first call: it takes
-/// twenty times the room of its text.
-struct When {
-    source: Box<str>,
-    tree: OnceLock<Option<IdedExpr>>,
 }
 
 impl std::fmt::Debug for Rule {
@@ -72,9 +59,6 @@ impl std::fmt::Debug for Rule {
         f.debug_list().entries(self.lines.iter().map(|line| &line.code)).finish()
     }
 }
-
-/// The language: CEL's own functions and macros, without optional values.
-static LANGUAGE: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
 
 // === impl Settings ===
 
@@ -95,29 +79,26 @@ impl Settings {
     }
 
     fn read(self, schema: Option<&Map<String, Value>>, problems: &mut Problems) -> Rule {
-        let (mut lines, mut reads, mut patterns) = (Vec::new(), Reads::default(), Patterns::default());
+        let (mut lines, mut gathering) = (Vec::new(), Gathering::default());
         let mut before: Option<String> = None;
         for (index, written) in self.0.into_iter().enumerate() {
             let line = problems.under(index.to_string(), |problems| {
                 problems.under("code", |problems| judge_code(&written.code, problems));
-                problems.under("when", |problems| Expression::read(&written.when, problems))
+                problems.under("when", |problems| gathering.read(&written.when, problems))
             });
-            if let Some(Expression { tree, reads: more, patterns: own }) = line {
+            if let Some((tree, when)) = line {
                 if let Some(outlook) = schema.map(|schema| decided::outlook(&tree, schema)) {
                     let place = index.to_string();
                     problems.under(place, |problems| judge_reach(outlook, (&written.code, &mut before), problems));
                 }
-                reads.merge(more);
-                patterns.extend(own);
                 let default = || format!("a call that the contract's rule `{}` allows", written.code);
                 let expected = written.expected.clone().unwrap_or_else(default);
-                let when = When { source: written.when.into(), tree: OnceLock::new() };
                 lines.push(Line { code: Arc::from(written.code), when, expected });
             }
         }
-        let names = Names::on(reads.arguments.iter().map(Vec::as_slice));
-        let (wanted, reads_caller) = (reads.wanted(), reads.caller);
-        Rule { lines, wanted, reads_caller, reads: reads.arguments.into_iter().collect(), names, patterns }
+        let (reading, reads) = gathering.finish();
+        let names = Names::on(reads.iter().map(Vec::as_slice));
+        Rule { lines, reading, reads, names }
     }
 }
 
@@ -178,42 +159,10 @@ impl Rule {
 
     /// The first rule that is not false.
     fn first(&self, caller: &Caller, arguments: &Value) -> Result<Option<(usize, &Line)>, Refusal> {
-        let seen = values::Seen::new(caller);
-        let context = self.context(&seen, arguments)?;
-        let refuses = |line: &Line| {
-            let said = line.when.tree().map(|tree| context.resolve(tree));
-            !matches!(said, Some(Ok(cel::Value::Bool(false))))
-        };
-        Ok(self.lines.iter().enumerate().find(|(_, line)| refuses(line)))
-    }
-
-    fn context<'v>(&self, seen: &'v values::Seen<'_>, arguments: &'v Value) -> Result<Context<'v, 'v>, Refusal> {
-        let mut context = Context::with_env(LANGUAGE.clone());
-        if self.reads_caller {
-            context.set_variable_resolver(seen);
-        }
-        let values = values::arguments(arguments, &self.wanted).ok_or_else(|| Refusal::SchemaInvalid {
-            pointer: String::new(),
-            expected: "at most 64 KiB in the arguments that the contract's rules read".to_owned(),
-        })?;
-        context.add_variable_as_val("arguments", values);
-        if !self.patterns.is_empty() {
-            let patterns = self.patterns.clone();
-            let matches = move |text: Arc<String>, pattern: Arc<String>| patterns.matches(&text, &pattern);
-            // The language has no `re`, so this cannot clash.
-            drop(context.add_function(expression::RE, matches));
-        }
-        Ok(context)
-    }
-}
-
-// === impl When ===
-
-impl When {
-    /// None if it cannot be read, which was ruled out at load.
-    fn tree(&self) -> Option<&IdedExpr> {
-        let read = || Expression::read(&self.source, &mut Problems::default()).map(|expression| expression.tree);
-        self.tree.get_or_init(read).as_ref()
+        let seen = Seen::new(caller);
+        let too_long = || Refusal::SchemaInvalid { pointer: String::new(), expected: TOO_LONG.to_owned() };
+        let sight = self.reading.sight(&seen, arguments).ok_or_else(too_long)?;
+        Ok(self.lines.iter().enumerate().find(|(_, line)| !sight.is_false(&line.when)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Values for the expressions: JSON to CEL with integers as `int`, so that `arguments.amount + 1` means something.
 
-use super::expression::Wanted;
+use super::judge::Wanted;
 use crate::model::caller::Caller;
 use crate::model::ids::TenantId;
 use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt};
@@ -17,13 +17,14 @@ const MAX_BYTES: usize = 64 << 10;
 type Borrowed<'v> = Box<dyn Val + 'v>;
 
 /// The caller, as rules see it; made when the first of them looks.
-pub(super) struct Seen<'v> {
+pub struct Seen<'v> {
     caller: &'v Caller,
     value: OnceLock<CelMap<'v>>,
 }
 
 impl<'v> Seen<'v> {
-    pub(super) fn new(caller: &'v Caller) -> Self {
+    /// `caller`, not looked at yet.
+    pub fn new(caller: &'v Caller) -> Self {
         Self { caller, value: OnceLock::new() }
     }
 

@@ -1,0 +1,107 @@
+//! Floor 1: the expressions of policies (CEL): read and judged when a policy is loaded, run on the arguments of a call.
+//!
+//! No guard owns the language: rules ask it whether a call is refused, and the steps of a rewriting what a value becomes.
+
+mod judge;
+mod values;
+
+pub use values::Seen;
+
+use crate::model::diagnostic::Problems;
+use cel::{Context, Env, IdedExpr};
+use judge::{Expression, Patterns, RE, Reads, Wanted};
+use serde_json::Value;
+use std::sync::{Arc, LazyLock, OnceLock};
+
+/// The language: CEL's own functions and macros, without optional values.
+static LANGUAGE: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
+
+/// What a call reads whose arguments are longer than expressions may read.
+pub const TOO_LONG: &str = "at most 64 KiB in the arguments that the contract's rules read";
+
+/// Expressions that are run on the same call, and what they read of it: nothing else is converted.
+#[derive(Default)]
+pub struct Reading {
+    wanted: Wanted,
+    reads_caller: bool,
+    patterns: Patterns,
+}
+
+/// An expression that was judged at load. Of many tools few are called, so its tree is grown for the first call: it takes
+/// twenty times the room of its text.
+pub struct Compiled {
+    source: Box<str>,
+    tree: OnceLock<Option<IdedExpr>>,
+}
+
+/// A call, as expressions see it.
+pub struct Sight<'v>(Context<'v, 'v>);
+
+/// Takes expressions in, to be run together.
+#[derive(Default)]
+pub struct Gathering {
+    reads: Reads,
+    patterns: Patterns,
+}
+
+// === impl Gathering ===
+
+impl Gathering {
+    /// Reads and judges one more; notes every problem with its column. Its tree is for whoever looks at it now.
+    pub fn read(&mut self, source: &str, problems: &mut Problems) -> Option<(IdedExpr, Compiled)> {
+        let Expression { tree, reads, patterns } = Expression::read(source, problems)?;
+        self.reads.merge(reads);
+        self.patterns.extend(patterns);
+        Some((tree, Compiled { source: source.into(), tree: OnceLock::new() }))
+    }
+
+    /// What all of them need, and the arguments that they name, as paths from the root.
+    pub fn finish(self) -> (Reading, Vec<Vec<String>>) {
+        let Self { reads, patterns } = self;
+        let reading = Reading { wanted: reads.wanted(), reads_caller: reads.caller, patterns };
+        (reading, reads.arguments.into_iter().collect())
+    }
+}
+
+// === impl Reading ===
+
+impl Reading {
+    /// The call as these expressions see it. None when what they read is longer than 64 KiB.
+    pub fn sight<'v>(&self, seen: &'v Seen<'_>, arguments: &'v Value) -> Option<Sight<'v>> {
+        let mut context = Context::with_env(LANGUAGE.clone());
+        if self.reads_caller {
+            context.set_variable_resolver(seen);
+        }
+        context.add_variable_as_val("arguments", values::arguments(arguments, &self.wanted)?);
+        if !self.patterns.is_empty() {
+            let patterns = self.patterns.clone();
+            let matches = move |text: Arc<String>, pattern: Arc<String>| patterns.matches(&text, &pattern);
+            // The language has no `re`, so this cannot clash.
+            drop(context.add_function(RE, matches));
+        }
+        Some(Sight(context))
+    }
+}
+
+// === impl Compiled ===
+
+impl Compiled {
+    /// None if it cannot be read, which was ruled out at load.
+    fn tree(&self) -> Option<&IdedExpr> {
+        let read = || Expression::read(&self.source, &mut Problems::default()).map(|expression| expression.tree);
+        self.tree.get_or_init(read).as_ref()
+    }
+}
+
+// === impl Sight ===
+
+impl Sight<'_> {
+    fn resolve(&self, expression: &Compiled) -> Option<cel::Value> {
+        self.0.resolve(expression.tree()?).ok()
+    }
+
+    /// Whether `expression` is plainly false; not when it is true, fails, or says something else.
+    pub fn is_false(&self, expression: &Compiled) -> bool {
+        matches!(self.resolve(expression), Some(cel::Value::Bool(false)))
+    }
+}
