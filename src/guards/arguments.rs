@@ -11,6 +11,7 @@ use crate::schema::{Names, Schema, Violation, closed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 mod overlay;
 
@@ -30,6 +31,8 @@ pub struct Rule {
     named: Names,
     /// The contract has variants, and these arguments choose none: what would have been right.
     undecided: Option<Violation>,
+    /// Is an empty text that nobody requires taken for an absent argument?
+    strips: bool,
 }
 
 // === impl Settings ===
@@ -82,6 +85,27 @@ impl Rule {
     pub fn undecided(self, pointer: &str, cases: &[&str]) -> Self {
         let expected = format!("one of {}", cases.join(", "));
         Self { undecided: Some(Violation { pointer: pointer.to_owned(), expected }), ..self }
+    }
+
+    /// The same for a contract with `strip_empty_optionals: strips`.
+    #[must_use]
+    pub fn stripping(self, strips: bool) -> Self {
+        Self { strips, ..self }
+    }
+
+    /// Without the arguments whose value is `""` and that neither schema requires: models send that for what they leave out
+    /// (002-23). What is required stays, empty or not (002-24); so does everything below the top level.
+    pub fn strip<'a>(&self, server: &Schema, arguments: &'a Value) -> Cow<'a, Value> {
+        let Some(members) = arguments.as_object().filter(|_| self.strips) else { return Cow::Borrowed(arguments) };
+        let schemas = || std::iter::once(server).chain(&self.overlay);
+        let kept = |(name, value): (&String, &Value)| {
+            value.as_str() != Some("") || schemas().any(|schema| schema.names().requires(name))
+        };
+        if members.iter().all(kept) {
+            return Cow::Borrowed(arguments);
+        }
+        let rest = members.iter().filter(|(name, value)| kept((name, value)));
+        Cow::Owned(Value::Object(rest.map(|(name, value)| (name.clone(), value.clone())).collect()))
     }
 
     /// Judges `arguments` by the server's schema, then by the contract's. What the contract constrains is closed: only

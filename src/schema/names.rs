@@ -27,6 +27,8 @@ struct Place {
     folded: HashMap<String, String>,
     /// The schema says itself what may come besides its properties.
     open: bool,
+    /// What must come, always or beside something else.
+    required: HashSet<String>,
 }
 
 /// Keywords that say so.
@@ -40,11 +42,19 @@ fn fold(name: &str) -> String {
     name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
+/// The names under `required`, and those that `dependentRequired` and draft-07's `dependencies` ask for.
+fn required(schema: &Value) -> HashSet<String> {
+    let beside =
+        ["dependentRequired", "dependencies"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_object());
+    let lists = schema.get("required").into_iter().chain(beside.flat_map(serde_json::Map::values));
+    lists.filter_map(Value::as_array).flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
 impl Names {
     pub(super) fn of(survey: &Survey<'_>) -> Self {
         let place = |node: &super::survey::Node<'_>| {
             let open = OPENING.iter().any(|keyword| node.schema.get(keyword).is_some());
-            let mut place = Place { open, ..Place::default() };
+            let mut place = Place { open, required: required(node.schema), ..Place::default() };
             for &(step, target) in &node.steps {
                 match step {
                     Step::Same => place.same.push(target),
@@ -93,6 +103,12 @@ impl Names {
     /// names may hold any.
     pub fn lack(&self, path: &[String]) -> bool {
         path.iter().enumerate().any(|(depth, step)| self.declares(&path[..depth], step) == (true, false))
+    }
+
+    /// Whether the whole value may have to have the member `name`: a schema that applies to it says so, always or beside
+    /// something else.
+    pub fn requires(&self, name: &str) -> bool {
+        self.root().iter().any(|&place| self.places[place].required.contains(name))
     }
 
     /// Whether no name is declared anywhere.

@@ -162,3 +162,57 @@ fn a_property_that_the_server_does_not_declare_is_a_warning() {
     );
     assert_eq!(warned(json!({ "type": "object" })), [""; 0], "an open schema declares nothing to compare with");
 }
+
+/// A rule with `strip_empty_optionals`, over this schema of the contract's.
+fn stripping(contract: &Value) -> Rule {
+    let settings = Settings(contract.as_object().unwrap().clone());
+    settings.compile(&mut Problems::default()).stripping(true)
+}
+
+fn stripped(server: &Value, contract: &Value, arguments: &Value) -> Value {
+    let server = Schema::compile(server).unwrap();
+    stripping(contract).strip(&server, arguments).into_owned()
+}
+
+/// 002-23, 002-25: an empty text that nobody asks for is an absent argument.
+#[test]
+fn an_empty_optional_is_taken_away() {
+    let server =
+        json!({ "type": "object", "properties": { "note": { "type": "string" }, "to": { "type": "string" } } });
+    for (before, after) in [
+        (json!({ "to": "a", "note": "" }), json!({ "to": "a" })),
+        (json!({ "to": "", "note": "" }), json!({})),
+        (json!({ "unknown": "" }), json!({})),
+        // Only what is empty, only text, and only at the top.
+        (json!({ "note": " " }), json!({ "note": " " })),
+        (json!({ "note": null, "n": 0, "l": [], "o": {} }), json!({ "note": null, "n": 0, "l": [], "o": {} })),
+        (json!({ "o": { "note": "" }, "l": [""] }), json!({ "o": { "note": "" }, "l": [""] })),
+    ] {
+        assert_eq!(stripped(&server, &json!({}), &before), after, "{before}");
+    }
+    let off = Settings::default().compile(&mut Problems::default());
+    let (schema, arguments) = (Schema::compile(&server).unwrap(), json!({ "note": "" }));
+    assert_eq!(*off.strip(&schema, &arguments), arguments, "only where the contract says so");
+}
+
+/// 002-24, 002-25: an empty text that somebody requires stays, however the schema says so.
+#[test]
+fn an_empty_required_text_stays() {
+    let open = json!({ "type": "object" });
+    let required = json!({ "required": ["note"] });
+    let arguments = json!({ "note": "" });
+    for server in [
+        json!({ "type": "object", "required": ["note"] }),
+        json!({ "type": "object", "allOf": [required] }),
+        json!({ "type": "object", "anyOf": [{ "required": ["other"] }, required] }),
+        json!({ "type": "object", "$ref": "#/$defs/n", "$defs": { "n": required } }),
+        json!({ "type": "object", "if": { "required": ["x"] }, "then": required }),
+        json!({ "type": "object", "dependentRequired": { "x": ["note"] } }),
+    ] {
+        assert_eq!(stripped(&server, &json!({}), &arguments), arguments, "{server}");
+    }
+    assert_eq!(stripped(&open, &required, &arguments), arguments, "the contract requires it");
+    // What a member below requires is nothing to the top.
+    let below = json!({ "type": "object", "properties": { "o": required } });
+    assert_eq!(stripped(&below, &json!({}), &arguments), json!({}));
+}
