@@ -3,6 +3,7 @@
 pub mod backoff;
 pub mod catalog;
 pub mod child;
+pub mod hook;
 pub mod http;
 pub mod leftovers;
 pub mod lineage;

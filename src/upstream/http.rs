@@ -89,6 +89,20 @@ impl Connections {
         let lane = lanes.entry(address.clone()).or_insert_with(|| Lane::new(self.plain.clone(), address));
         Some(lane.clone())
     }
+
+    /// Sends what is no message of MCP, on a connection that hooks share.
+    pub(super) async fn post(
+        &self,
+        uri: Uri,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<hyper::body::Incoming>, String> {
+        let mut request = Request::new(payload(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        self.tls.request(request).await.map_err(|error| of_error("no connection, or one that broke", &error))
+    }
 }
 
 /// Where a server is, and what it is told with every request.

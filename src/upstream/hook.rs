@@ -1,0 +1,189 @@
+//! An operator's program that hears of calls over HTTP: one signed POST each, in the form of Standard Webhooks
+//! (<https://www.standardwebhooks.com>), bounded in time, size and number. Redirects are not followed.
+
+use super::http::Connections;
+use crate::mcp::json::{FROM_AGENT, Limits, Text};
+use crate::model::clock::Clock;
+use crate::model::secret::Secret;
+use crate::telemetry::tasks;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, Uri};
+use http_body_util::{BodyExt as _, Limited};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use sha2::Sha256;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use url::Url;
+
+/// What a hook's secret begins with.
+const PREFIX: &str = "whsec_";
+/// Bytes of a key.
+const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+/// Requests to one hook at once.
+pub const AT_ONCE: usize = 64;
+/// Calls that one after-hook has not heard of yet, at most: what comes then is dropped.
+pub const WAITING: usize = 256;
+/// What a hook answers; its arguments are judged like an agent's afterwards.
+const ANSWER: Limits = Limits { bytes: 1 << 20, ..FROM_AGENT };
+
+const ID: HeaderName = HeaderName::from_static("webhook-id");
+const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+
+/// One hook. Those who share it share its room.
+pub struct Hook {
+    /// Its name in the configuration.
+    pub name: String,
+    uri: Uri,
+    key: Secret,
+    timeout: Duration,
+    room: Semaphore,
+    waiting: Arc<Semaphore>,
+}
+
+/// What a before-hook answers; an empty answer (204) says nothing.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Answer {
+    /// Arguments to lay over the call's, at their top level.
+    pub arguments: Option<Map<String, Value>>,
+    /// Whether the call is not to be sent.
+    pub block: bool,
+    /// What the agent reads when it is not.
+    pub reason: Option<String>,
+}
+
+/// Why nothing usable came back.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failed {
+    /// No connection, or one that broke.
+    #[error("no answer: {0}")]
+    Unreachable(String),
+    /// Nothing within its time.
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    /// Another status than 200 and 204; a redirect, too.
+    #[error("the status is {0}")]
+    Status(u16),
+    /// Cut off, too long, or not what a hook may say.
+    #[error("the answer cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl Failed {
+    /// The same for agents, who learn nothing of where hooks are.
+    pub fn words(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "a hook cannot be reached",
+            Self::Late(_) => "a hook did not answer in time",
+            Self::Status(_) | Self::Unreadable(_) => "a hook answered with an error",
+        }
+    }
+}
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Hook({})", self.name)
+    }
+}
+
+/// The key in `secret`: `whsec_` and 24 to 64 bytes in base64.
+pub fn key_of(secret: &Secret) -> Option<Vec<u8>> {
+    let key = STANDARD.decode(secret.expose().strip_prefix(PREFIX)?).ok()?;
+    KEY_BYTES.contains(&key.len()).then_some(key)
+}
+
+impl Hook {
+    /// A hook at `url`; `timeout` bounds each request, waiting for room included. None for a secret without a key or an
+    /// address that HTTP cannot name.
+    pub fn new(name: String, url: &Url, key: Secret, timeout: Duration) -> Option<Self> {
+        key_of(&key)?;
+        let uri = url.as_str().parse().ok()?;
+        let (room, waiting) = (Semaphore::new(AT_ONCE), Arc::new(Semaphore::new(WAITING)));
+        Some(Self { name, uri, key, timeout, room, waiting })
+    }
+
+    /// Asks about a call that has not been sent.
+    pub async fn ask(&self, connections: &Connections, id: &str, body: Bytes) -> Result<Answer, Failed> {
+        let (status, body) = self.post(connections, id, body).await?;
+        match status {
+            StatusCode::NO_CONTENT => Ok(Answer::default()),
+            StatusCode::OK => {
+                let text = Text::read(body, &ANSWER).map_err(|error| Failed::Unreadable(error.to_string()))?;
+                // An empty list would be read as an answer without members.
+                if !text.is_object() {
+                    return Err(Failed::Unreadable("not an object".to_owned()));
+                }
+                text.parse().map_err(|error| Failed::Unreadable(error.to_string()))
+            }
+            other => Err(Failed::Status(other.as_u16())),
+        }
+    }
+
+    /// A place among the calls that the hook has yet to hear of; none when there is none.
+    pub fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.waiting.clone().try_acquire_owned().ok()
+    }
+
+    /// Tells of a call that has ended, in a task of its own, which holds `place` meanwhile; `told` hears what came of it.
+    pub fn tell<P: Send + 'static>(
+        self: &Arc<Self>,
+        connections: Connections,
+        (id, body): (String, Bytes),
+        place: P,
+        told: impl FnOnce(Result<(), Failed>) + Send + 'static,
+    ) {
+        let hook = self.clone();
+        tasks::spawn("after-hook", async move {
+            let ended = match hook.post(&connections, &id, body).await {
+                Ok((status, _)) if status.is_success() => Ok(()),
+                Ok((status, _)) => Err(Failed::Status(status.as_u16())),
+                Err(failed) => Err(failed),
+            };
+            told(ended);
+            drop(place);
+        });
+    }
+
+    async fn post(&self, connections: &Connections, id: &str, body: Bytes) -> Result<(StatusCode, Bytes), Failed> {
+        let exchange = async {
+            let _room = self.room.acquire().await;
+            let headers = self.headers(id, &body).ok_or_else(|| Failed::Unreachable("its headers".to_owned()))?;
+            let response = connections.post(self.uri.clone(), headers, body).await.map_err(Failed::Unreachable)?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER.bytes).collect().await;
+            let body = body.map_err(|error| Failed::Unreadable(error.to_string()))?;
+            Ok((head.status, body.to_bytes()))
+        };
+        tokio::time::timeout(self.timeout, exchange).await.unwrap_or(Err(Failed::Late(self.timeout)))
+    }
+
+    fn headers(&self, id: &str, body: &[u8]) -> Option<HeaderMap> {
+        let timestamp = Clock.wall().as_second().to_string();
+        let signature = sign(&key_of(&self.key)?, (id, &timestamp), body)?;
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in [(ID, id), (TIMESTAMP, &timestamp), (SIGNATURE, &signature)] {
+            headers.insert(name, HeaderValue::from_str(value).ok()?);
+        }
+        Some(headers)
+    }
+}
+
+/// `v1,` and HMAC-SHA256 over id, timestamp and body, with full stops between them, in base64.
+fn sign(key: &[u8], (id, timestamp): (&str, &str), body: &[u8]) -> Option<String> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+    for part in [id.as_bytes(), b".", timestamp.as_bytes(), b".", body] {
+        mac.update(part);
+    }
+    Some(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
+}
+
+#[cfg(test)]
+mod tests;
