@@ -20,6 +20,7 @@ use toolgate::gate::call::Call;
 use toolgate::gate::effects::Effects;
 use toolgate::gate::record::{hash, intent, params_hash};
 use toolgate::gate::shown::{Reading, Variants};
+use toolgate::gate::telling::Hooks;
 use toolgate::gate::toolbox::{Tool, Toolbox};
 use toolgate::gate::trail::Trail;
 use toolgate::gate::{Gate, IN_FLIGHT, list::Listings};
@@ -170,6 +171,7 @@ impl Stand {
             clock: Clock,
             listings: Listings::default(),
             vault: toolgate::gate::vault::Vault::default(),
+            hooks: Hooks::new(connections().unwrap()),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         let links = Arc::new(Links::shared(servers));
@@ -189,6 +191,7 @@ impl Stand {
             revision: "2026-07-28",
             key_argument: None,
             key_taken: false,
+            rewritten: None,
             arrived: Clock.steady(),
             said: Said::default(),
         };

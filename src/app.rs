@@ -10,7 +10,7 @@ use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
 use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
-use crate::gate::{Gate, IN_FLIGHT, list::Listings, toolbox::Toolbox, vault::Vault};
+use crate::gate::{Gate, IN_FLIGHT, list::Listings, telling::Hooks, toolbox::Toolbox, vault::Vault};
 use crate::model::clock::Clock;
 use crate::model::ids::{SEPARATOR, ToolName};
 use crate::model::secret::Secret;
@@ -44,6 +44,8 @@ use tokio_util::task::TaskTracker;
 const FAREWELL: Duration = Duration::from_secs(30);
 /// How long they may take when nothing of them can be recorded any more.
 const FAREWELL_UNRECORDED: Duration = Duration::from_secs(5);
+/// How long after-hooks may take then to hear of the last calls.
+const FAREWELL_HOOKS: Duration = Duration::from_secs(2);
 /// How often unused sessions are looked for.
 const SWEEP: Duration = Duration::from_mins(1);
 /// Withheld tools of one server that operators are told of at once.
@@ -89,6 +91,7 @@ impl App {
             clock: Clock::default(),
             listings: Listings::default(),
             vault: Vault::default(),
+            hooks: Hooks::new(connections().map_err(anyhow::Error::msg)?),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         tasks::spawn("policy notes", gate.clone().note_policies(stop.clone()));
@@ -184,6 +187,7 @@ impl App {
 
     /// Ends the tool servers and closes the ledger. An error when not all of it could be written.
     pub async fn stop(self) -> anyhow::Result<()> {
+        self.door.gate.hooks.ended(FAREWELL_HOOKS).await;
         self.door.sessions.sweep(true).await;
         self.stop.cancel();
         self.servers_running.close();

@@ -4,7 +4,7 @@
 
 use crate::guards::allowlist::written::Kind;
 use crate::guards::secrets::Bindings;
-use crate::guards::{Mode, Section, identity};
+use crate::guards::{Mode, Section, hooks, identity};
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{AgentId, ServerName};
 use crate::model::secret::Secret;
@@ -180,6 +180,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         identity: identity::Rule::anonymous(),
         assigned: Vec::new(),
         methods: Methods::default(),
+        hooks: hooks::Rule::default(),
         session_header: None,
         pins: None,
         secrets: Bindings::default(),
@@ -265,6 +266,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         callers,
         front_ends,
         secrets,
+        hooks,
         policies,
         allowed_hosts,
         allowed_origins,
@@ -284,6 +286,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     problems.under("allowed_hosts", |problems| doors::judge_hosts(&allowed_hosts, problems));
     problems.under("allowed_origins", |problems| doors::judge_origins(&allowed_origins, problems));
     let policies = problems.under("policies", |problems| doors::policies(&policies, mode, directory, problems));
+    let hooks = problems.under("hooks", |problems| hooks::Settings(hooks).compile_for(&declared, problems));
     let methods = problems.under("methods", |problems| doors::methods(methods, problems));
     let session_header =
         problems.under("session_header", |problems| doors::session_header(session_header.as_deref(), problems));
@@ -298,6 +301,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         agents,
         identity,
         assigned: Vec::new(),
+        hooks,
         methods,
         session_header,
         pins,

@@ -104,4 +104,11 @@ impl Sight<'_> {
     pub fn is_false(&self, expression: &Compiled) -> bool {
         matches!(self.resolve(expression), Some(cel::Value::Bool(false)))
     }
+
+    /// What `expression` says, as JSON; none when it fails, or says what JSON cannot.
+    pub fn value(&self, expression: &Compiled) -> Option<Value> {
+        let said = self.resolve(expression)?;
+        let is_number_of_json = !matches!(said, cel::Value::Float(number) if !number.is_finite());
+        said.json().ok().filter(|_| is_number_of_json)
+    }
 }

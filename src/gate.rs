@@ -9,6 +9,7 @@ mod drafts;
 pub mod effects;
 pub mod fit;
 pub mod hidden;
+pub mod hops;
 pub mod judge;
 mod late;
 pub mod list;
@@ -19,10 +20,12 @@ pub mod placing;
 mod probing;
 mod proof;
 pub mod record;
+pub mod rewriting;
 mod sealing;
 pub mod shown;
 mod states;
 mod taken;
+pub mod telling;
 pub mod toolbox;
 pub mod trail;
 pub mod vault;
@@ -35,6 +38,7 @@ use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use effects::Effects;
 use std::sync::Arc;
+use telling::Hooks;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolbox::Toolbox;
 
@@ -62,6 +66,8 @@ pub struct Gate {
     pub listings: list::Listings,
     /// Secrets, fetched.
     pub vault: vault::Vault,
+    /// The way to the operator's hooks.
+    pub hooks: Hooks,
     /// Room for calls.
     pub slots: Arc<Semaphore>,
 }

@@ -6,6 +6,7 @@ pub mod arguments;
 pub mod budget;
 pub mod confirms;
 pub mod evidence;
+pub mod hooks;
 pub mod idempotency;
 pub mod identity;
 pub mod output;
@@ -13,6 +14,7 @@ pub mod permission;
 pub mod pins;
 pub mod repetition;
 pub mod results;
+pub mod rewrite;
 pub mod rules;
 pub mod secrets;
 pub mod task;
@@ -73,6 +75,8 @@ pub struct ToolRules {
     pub permission: permission::Rule,
     /// Step 5.
     pub rules: rules::Rule,
+    /// Step 6, before any hook.
+    pub rewrite: rewrite::Rule,
     /// Step 8; none for a tool that changes nothing, unless its contract asks for it.
     pub idempotency: Option<idempotency::Rule>,
     /// Which draft must be there before the call, for a first arrival in step 8.

@@ -2,7 +2,7 @@
 
 use crate::guards::budget::Tasks;
 use crate::guards::secrets::Bindings;
-use crate::guards::{self, Mode, allowlist, identity, repetition};
+use crate::guards::{self, Mode, allowlist, hooks, identity, repetition};
 use crate::model::disabled::Disabled;
 use sha2::{Digest as _, Sha256};
 
@@ -35,6 +35,8 @@ pub struct Policy {
     pub repetition: repetition::Rule,
     /// What may tasks use?
     pub tasks: Tasks,
+    /// Who hears of calls?
+    pub hooks: hooks::Rule,
     /// Which messages pass besides tool calls.
     pub methods: Methods,
     /// The header, in lower case, in which agents name their session.

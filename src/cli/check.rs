@@ -146,7 +146,9 @@ impl Source {
 
 /// Is this a token, a header or a variable of a child, written out instead of `${…}`?
 fn holds_secret(path: &[String], value: &serde_json::Value) -> bool {
-    let place = path.iter().any(|step| step == "token" || step == "headers" || step == "env" || step == "url");
+    let place = path
+        .iter()
+        .any(|step| step == "token" || step == "secret" || step == "headers" || step == "env" || step == "url");
     let scalar = !value.is_object() && !value.is_array();
     place && scalar && !value.as_str().is_some_and(is_variable)
 }

@@ -4,6 +4,8 @@ use super::configured;
 use crate::gate::judge::{Notes, Passed, Question, judge};
 use crate::gate::trail::Stage;
 use crate::guards::Mode;
+use crate::guards::hooks::On;
+use crate::guards::rewrite::Changed;
 use crate::mcp::json::{FROM_AGENT, Text};
 use crate::model::caller::Caller;
 use crate::model::ids::ToolName;
@@ -92,7 +94,7 @@ impl Notes for Screen<'_> {
         let refused = verdict.as_ref().err().map(|refusal| refusal.code().to_owned());
         let words = match (stage, refused) {
             // Said layer by layer; what the call may use, when everything has passed.
-            (Stage::Visible, _) | (Stage::Budget, None) => None,
+            (Stage::Visible, _) | (Stage::Budget | Stage::Rewrite, None) => None,
             (Stage::Repetition, None) => self.policy.repetition.describe(),
             (_, refused) => Some(refused.unwrap_or_default()),
         };
@@ -102,6 +104,13 @@ impl Notes for Screen<'_> {
             let _ = writeln!(self.out, "{}", line.trim_end());
         }
         verdict
+    }
+
+    fn changed(&mut self, before: &Value, changed: &Changed) {
+        let _ = writeln!(self.out, "  rewrite     changed  {}", changed.by.join(", "));
+        for line in changed.describe(before) {
+            let _ = writeln!(self.out, "              {line}");
+        }
     }
 }
 
@@ -129,6 +138,9 @@ impl Screen<'_> {
 
     fn judge(&mut self, question: &Question<'_>) -> Result<(), Refusal> {
         let Passed { rules, keyed, .. } = judge(self.policy, question, self)?;
+        for hook in self.policy.hooks.of(On::Before, question.tool) {
+            let _ = writeln!(self.out, "  rewrite     unasked  hook {} could change or block it", hook.name);
+        }
         if let (Some(keyed), Some(rule)) = (keyed, &rules.idempotency) {
             let _ = writeln!(self.out, "              {}", keyed.describe(rule));
         }
@@ -152,7 +164,7 @@ pub(super) fn schema(path: Option<&Path>) -> anyhow::Result<Schema> {
 }
 
 /// A JSON object of the command line, or of a file that it names.
-pub(super) fn read(what: &str, text: bytes::Bytes) -> anyhow::Result<serde_json::Value> {
+pub(super) fn read(what: &str, text: bytes::Bytes) -> anyhow::Result<Value> {
     let text = Text::read(text, &FROM_AGENT).with_context(|| format!("{what} is not plain JSON"))?;
     if !text.is_object() {
         bail!("{what} must be a JSON object");

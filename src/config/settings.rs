@@ -1,5 +1,6 @@
 //! `toolgate.yaml` as written (DESIGN §2).
 
+use crate::guards::hooks::HookSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings};
 use crate::guards::{Mode, pins};
 use crate::model::secret::Secret;
@@ -31,6 +32,8 @@ pub struct Settings {
     pub front_ends: Vec<FrontEndSettings>,
     /// What calls may refer to as `<secret_ref:NAME>`, by name: `[a-z][a-z0-9_]*`.
     pub secrets: BTreeMap<String, SecretSettings>,
+    /// Programs that are told of calls over HTTP, in their order: before a call is sent, or after it has ended.
+    pub hooks: Vec<HookSettings>,
     /// Policy files, and directories of them (all of `*.yaml`, `*.yml`; not `tests/`).
     pub policies: Vec<String>,
     /// Values of the header `Host` that are taken besides those of `listen`: `name` or `name:port`.
@@ -153,6 +156,7 @@ impl Default for Settings {
             callers: Vec::new(),
             front_ends: Vec::new(),
             secrets: BTreeMap::new(),
+            hooks: Vec::new(),
             policies: Vec::new(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),

@@ -3,10 +3,11 @@
 use super::Door;
 use crate::failpoint;
 use crate::gate::call::Call;
+use crate::gate::hops;
 use crate::gate::shown::Reading;
 use crate::guards::{idempotency, task};
 use crate::mcp::answer::{INVALID_PARAMS, INVALID_REQUEST};
-use crate::mcp::headers::KEY;
+use crate::mcp::headers::{HOPS, KEY};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
@@ -48,6 +49,7 @@ pub(super) struct Heads {
     traceparent: Option<String>,
     key: Option<String>,
     session: Option<String>,
+    hops: Option<String>,
 }
 
 /// A request under way.
@@ -84,7 +86,7 @@ impl Door {
             Some(value.to_str().ok().filter(|_| single).unwrap_or_default().to_owned())
         };
         let session = self.policy.current().session_header.as_deref().and_then(text);
-        Heads { traceparent: text("traceparent"), key: text(KEY), session }
+        Heads { traceparent: text("traceparent"), key: text(KEY), session, hops: text(HOPS) }
     }
 
     /// Starts a request on its own.
@@ -204,6 +206,7 @@ impl Door {
             revision: arrived.revision.as_str(),
             key_argument: None,
             key_taken: false,
+            rewritten: None,
             arrived: self.clock.steady(),
             said,
         };
@@ -223,8 +226,16 @@ fn said(arrived: &Arrived, trace: &Trace) -> Said {
         state: meta(task::STATE),
         session: meta(task::SESSION),
         session_header: arrived.heads.session.clone(),
+        hops: hops(arrived),
         trace: parent(arrived).as_deref().and_then(Trace::parse).map(|_| trace.trace_id()),
     }
+}
+
+/// How many toolgates it has come through. One that does not say it in a number is no toolgate that could be trusted to.
+fn hops(arrived: &Arrived) -> u64 {
+    let of_header = arrived.heads.hops.as_deref().map(|text| text.parse().unwrap_or(u64::MAX));
+    let of_meta = arrived.message.meta(hops::META).map(|value| value.value().as_u64().unwrap_or(u64::MAX));
+    of_header.into_iter().chain(of_meta).max().unwrap_or(0)
 }
 
 fn parent(arrived: &Arrived) -> Option<String> {

@@ -6,18 +6,19 @@ use super::deliver::Delivery;
 use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
 use super::observe::observed;
+use super::rewriting::stripped;
 use super::sealing::send;
 use super::shown::{Reading, read_back};
 use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
-use super::{fit, judge, pinned, record};
+use super::{fit, hops, judge, pinned, record};
 use crate::failpoint;
 use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
-use crate::guards::idempotency::{Asked, Given};
+use crate::guards::idempotency::{self, Asked, Given};
 use crate::guards::output::Meaning;
 use crate::guards::secrets::Sealed;
 use crate::mcp::answer::{Decision, refused, with_decision};
@@ -91,10 +92,19 @@ impl Call {
         Asked { caller: &self.caller, server, tool: &tool.definition.name, arguments: &judged.arguments, given }
     }
 
-    /// Takes the idempotency key off the arguments where it is ours: no guard and no tool server sees it.
-    fn without_key(mut self, policy: &Policy, tool: &Tool) -> Self {
-        let admitted = admitted(policy, &self, tool).ok();
-        let Some(rule) = admitted.and_then(|admitted| admitted.rules().idempotency.as_ref()) else { return self };
+    /// Without what no guard and no tool server is to see: the idempotency key where it is ours, and empty optional
+    /// arguments where the contract says so.
+    fn prepared(self, policy: &Policy, tool: &Tool) -> Self {
+        let Ok(admitted) = admitted(policy, &self, tool) else { return self };
+        let rules = admitted.rules();
+        let call = match &rules.idempotency {
+            Some(rule) => self.without_key(rule, tool),
+            None => self,
+        };
+        if policy.mode == Mode::Observe { call } else { stripped(call, rules, tool) }
+    }
+
+    fn without_key(mut self, rule: &idempotency::Rule, tool: &Tool) -> Self {
         let (rest, key) = rule.split(&tool.schema, &self.judged.arguments);
         let (rest, key) = (owned(rest), key.map(Cow::into_owned));
         self.judged.key_argument = key;
@@ -111,13 +121,13 @@ impl Gate {
         let policy = self.policy.current();
         let tool = self.tools.current().find(&call.judged.tool).cloned();
         let (tool, call) = read_back(&self, &policy, tool, call);
-        let call = Arc::new(match &tool {
-            Some(tool) => call.without_key(&policy, tool),
+        let mut call = Arc::new(match &tool {
+            Some(tool) => call.prepared(&policy, tool),
             None => call,
         });
         let mut trail = Trail::new(self.metrics.clone(), self.clock, call.judged.arrived);
         let mut taken = Taken::default();
-        let running = guarded(&policy, &self, &call, tool.as_ref(), (&mut trail, &mut taken));
+        let running = guarded(&policy, &self, &mut call, tool.as_ref(), (&mut trail, &mut taken));
         let ended = AssertUnwindSafe(running).catch_unwind().await;
         let ending = ended.unwrap_or_else(|_| Err(taken.after_panic()));
         let judged = (&*policy, &*call, tool.as_deref());
@@ -131,6 +141,9 @@ impl Gate {
             failpoint::reached("reply-to-agent");
             call.waiting.answered();
             let _ = call.outlet.send(Outgoing::Last(Box::new(answer))).await;
+        }
+        if let Some(tool) = &tool {
+            self.tell(&policy, (&call, tool), (&trail, outcome), &ending);
         }
     }
 }
@@ -146,31 +159,29 @@ fn owned(value: Cow<'_, Value>) -> Option<Value> {
 async fn guarded(
     policy: &Policy,
     gate: &Gate,
-    call: &Arc<Call>,
+    call: &mut Arc<Call>,
     tool: Option<&Arc<Tool>>,
     (trail, taken): (&mut Trail, &mut Taken),
 ) -> Result<Message, Refusal> {
     let effects = &gate.effects;
     let offered = tool.filter(|tool| fit::is_offered(policy, tool) && pinned::is_offered(policy, tool));
-    let tool = trail.check(Stage::Visible, offered.ok_or(Refusal::ToolNotAllowlisted))?;
+    let offered = hops::judge(call).and_then(|()| offered.ok_or(Refusal::ToolNotAllowlisted));
+    let tool = trail.check(Stage::Visible, offered)?;
     let admitted = trail.check(Stage::Visible, admitted(policy, call, tool))?;
-    let rules = admitted.rules();
-    let passed = match (judged((policy, &admitted), call, tool, trail), Ruled::observed(policy.mode)) {
-        (Ok(passed), _) => passed,
-        (Err(refusal), Some(observed)) => trail.overrule(refusal, observed),
-        (Err(refusal), None) => return Err(refusal),
-    };
+    let passed = judged((policy, &admitted), call, tool, trail);
+    let passed = passed.or_else(|refusal| trail.overrule(refusal, Ruled::observed(policy.mode)))?;
     failpoint::reached("after-policy");
-    // Step 6 stands here when it exists: rewrite. Below, things are taken and waited for; where nothing is enforced, it is
-    // only said what would be refused.
+    // Below, things are taken and waited for; where nothing is enforced, it is only said what would be refused.
     if policy.mode == Mode::Observe {
         let unproven = (passed, Sealed::observed(policy.mode));
-        return observed(policy, gate, (call, tool, rules), unproven, (trail, taken)).await;
+        return observed(policy, gate, (call, tool, admitted.rules()), unproven, (trail, taken)).await;
     }
+    let (admitted, last) = gate.rewrite((policy, admitted), (call, tool), passed, trail).await?;
+    let (call, rules) = (&*call, admitted.rules());
     let bill = effects.bill(policy, call, rules, trail).await?;
     effects.advance(call, &bill, rules, trail).await?;
-    let allowed = trail
-        .check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &passed))?;
+    let allowed =
+        trail.check(Stage::Repetition, policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &last))?;
     trail.warning = allowed.warning;
     if is_planned(call)? {
         return planned(effects, (call, tool, rules), (&bill, &allowed.watched), trail).await;
@@ -215,22 +226,24 @@ async fn guarded(
 }
 
 /// Step 2, with the contract that counts for these arguments.
-fn admitted<'p>(policy: &'p Policy, call: &Call, tool: &Tool) -> Result<Admitted<'p>, Refusal> {
+pub(super) fn admitted<'p>(policy: &'p Policy, call: &Call, tool: &Tool) -> Result<Admitted<'p>, Refusal> {
     let admitted = policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal)?;
     Ok(admitted.on(&call.judged.arguments))
 }
 
 /// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
-fn judged(
+pub(super) fn judged(
     (policy, admitted): (&Policy, &Admitted<'_>),
     call: &Call,
     tool: &Tool,
     trail: &mut Trail,
 ) -> Result<Ruled, Refusal> {
+    // Already so, unless nothing is enforced.
+    let arguments = &*admitted.rules().arguments.strip(&tool.schema, &call.judged.arguments);
     let unseen = admitted.would_refuse().or_else(|| pinned::would_refuse(policy, tool));
     trail.check(Stage::Visible, unseen.map_or(Ok(()), Err))?;
     trail.check(Stage::Arguments, call.read())?;
-    judge::ruled(admitted, &call.caller, (&tool.schema, &call.judged.arguments), trail)
+    judge::ruled(admitted, &call.caller, (&tool.schema, arguments), trail)
 }
 
 /// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.

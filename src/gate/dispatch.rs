@@ -2,6 +2,7 @@
 
 use super::call::Call;
 use super::effects::Claimed;
+use super::hops;
 use super::late::{Exchange, LATEST};
 use super::placing::Placed;
 use super::shown::Reading;
@@ -98,6 +99,8 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>, sealed: &Sea
         Era::Legacy => Vec::new(),
     };
     headers.extend(placed.header());
+    headers.push(hops::header(call));
+    hops::mark(call, &mut params);
     // Last, so that no value is anywhere but in the body that leaves.
     if let Some(filled) = params.get("arguments").map(|arguments| sealed.fill(arguments)) {
         params.set("arguments", filled);

@@ -1,13 +1,14 @@
-//! What a policy says of a call, as far as nothing but the call and a given state of its task decides: steps 2 to 5, 7, the
-//! key of step 8, and step 9. The pipeline takes steps 3 to 5 from here; `explain`, `ledger replay` and `test` take all of
-//! them. Nothing is sent, and no store is asked.
+//! What a policy says of a call, as far as nothing but the call and a given state of its task decides: steps 2 to 6 without
+//! hooks, 7, the key of step 8, and step 9. The pipeline takes steps 3 to 5 from here; `explain`, `ledger replay` and `test`
+//! take all of them. Nothing is sent, and no store is asked.
 
 use super::record::{params_hash, seen_call};
 use super::trail::{Stage, Trail};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
-use crate::guards::evidence::Ruled;
+use crate::guards::evidence::{Final, Ruled};
 use crate::guards::idempotency::{Asked, Given, Keyed};
+use crate::guards::rewrite::{Changed, Draft, Outcome, passed_again};
 use crate::model::caller::Caller;
 use crate::model::ids::{SEPARATOR, ServerName, ToolName};
 use crate::model::refusal::Refusal;
@@ -16,6 +17,7 @@ use crate::policy::pack::Before;
 use crate::schema::Schema;
 use crate::store::state::budget::{Rate, Remaining, Seen, Task};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The codes that [`judge`] can give, beside those of the contracts' rules.
@@ -25,6 +27,7 @@ pub const CODES: &[&str] = &[
     "rbac_denied",
     "tenant_mismatch",
     "resource_denied",
+    "hook_blocked",
     "loop_detected",
     "idempotency_key_required",
     "draft_required",
@@ -36,6 +39,19 @@ pub const CODES: &[&str] = &[
 pub trait Notes {
     /// Notes the verdict of a step, and gives it back.
     fn note<T>(&mut self, stage: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal>;
+
+    /// Notes what the contract's own steps make of the arguments, before that is judged.
+    fn changed(&mut self, _before: &Value, _changed: &Changed) {}
+}
+
+/// For who wants the verdict only.
+#[derive(Debug)]
+pub struct Silent;
+
+impl Notes for Silent {
+    fn note<T>(&mut self, _: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
+        verdict
+    }
 }
 
 /// A call that nobody makes.
@@ -81,14 +97,14 @@ pub fn judge<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes
     // What cannot be held to its contract is withheld from everybody.
     let unfit = policy.allowlist.contract_of(tool).is_some_and(|rules| rules.lacks(schema).is_some());
     notes.note(Stage::Visible, if unfit { Err(Refusal::ToolNotAllowlisted) } else { Ok(()) })?;
-    let admitted = visible(policy, caller, tool, notes)?.on(arguments);
-    let rules = admitted.rules();
+    let admitted = visible(policy, caller, tool, notes)?;
     // The key is taken off before any guard looks at the arguments, as in the pipeline.
-    let taken = rules.idempotency.as_ref().map(|rule| rule.split(schema, arguments));
+    let taken = admitted.clone().on(arguments).rules().idempotency.as_ref().map(|rule| rule.split(schema, arguments));
     let (arguments, argument) = taken.as_ref().map_or((arguments, None), |(rest, key)| (&**rest, key.as_deref()));
-    let passed = ruled(&admitted, caller, (schema, arguments), notes)?;
+    let Made { rules, arguments, last } = made(&admitted, caller, (schema, arguments), notes)?;
+    let arguments = &*arguments;
     let seen = seen_call(tool.as_str(), &params_hash(arguments));
-    let watched = policy.repetition.watch(&history(before, seen), tool, seen, &passed);
+    let watched = policy.repetition.watch(&history(before, seen), tool, seen, &last);
     let allowed = notes.note(Stage::Repetition, watched)?;
     let keyed = match &rules.idempotency {
         None => None,
@@ -119,7 +135,9 @@ pub fn deciding(policy: &Policy, call: &Question<'_>) -> Option<usize> {
     let admitted = admitted.on(call.arguments);
     let rules = admitted.rules();
     let taken = rules.idempotency.as_ref().map(|rule| rule.split(call.schema, call.arguments).0);
-    rules.rules.deciding(call.caller, taken.as_deref().unwrap_or(call.arguments))
+    let arguments = rules.arguments.strip(call.schema, taken.as_deref().unwrap_or(call.arguments));
+    let first = rules.rules.deciding(call.caller, &arguments);
+    first.or_else(|| rules.rules.deciding(call.caller, &rules.rewrite.foresee(call.caller, &arguments)?))
 }
 
 /// The task's last calls, as the loop detector remembers them.
@@ -140,6 +158,41 @@ pub fn visible<'p>(
     match admitted.would_refuse() {
         Some(refusal) => notes.note(Stage::Visible, Err(refusal)),
         None => Ok(admitted),
+    }
+}
+
+/// What would be sent of a call, as far as hooks have no say.
+#[must_use]
+#[derive(Debug)]
+pub struct Made<'p, 'a> {
+    /// The contract that counts for it.
+    pub rules: &'p Arc<ToolRules>,
+    /// Its arguments.
+    pub arguments: Cow<'a, Value>,
+    /// That they have passed steps 3 to 6.
+    pub last: Final,
+}
+
+/// Steps 3 to 6 without hooks; step 2 has `admitted` the caller.
+pub fn made<'p, 'a>(
+    admitted: &Admitted<'p>,
+    caller: &Caller,
+    (schema, arguments): (&Schema, &'a Value),
+    notes: &mut impl Notes,
+) -> Result<Made<'p, 'a>, Refusal> {
+    let arguments = admitted.clone().on(arguments).rules().arguments.strip(schema, arguments);
+    let chosen = admitted.clone().on(&arguments);
+    let passed = ruled(&chosen, caller, (schema, &arguments), notes)?;
+    let mut draft = Draft::of(&arguments, passed);
+    let outcome = chosen.rules().rewrite.apply(caller, &mut draft).and_then(|()| draft.finish());
+    match notes.note(Stage::Rewrite, outcome)? {
+        Outcome::Same(last) => Ok(Made { rules: chosen.rules(), arguments, last }),
+        Outcome::Changed(changed) => {
+            notes.changed(&arguments, &changed);
+            let chosen = admitted.clone().on(&changed.arguments);
+            let last = ruled(&chosen, caller, (schema, &changed.arguments), notes).map(passed_again)?;
+            Ok(Made { rules: chosen.rules(), arguments: Cow::Owned(changed.arguments), last })
+        }
     }
 }
 

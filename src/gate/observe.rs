@@ -1,4 +1,4 @@
-//! Where nothing is enforced: says what steps 7 to 9 would say, counts what the call uses, and sends it. Nothing that
+//! Where nothing is enforced: says what steps 6 to 9 would say, counts what the call uses, and sends it. Nothing that
 //! happens here refuses a call.
 
 use super::Gate;
@@ -6,6 +6,7 @@ use super::call::Call;
 use super::deliver::Delivery;
 use super::dispatch::Cleared;
 use super::effects::Effects;
+use super::judge;
 use super::sealing::send;
 use super::states::is_planned;
 use super::taken::{Reserved, Taken};
@@ -31,7 +32,7 @@ pub(super) async fn observed(
     trail.check(Stage::Repetition, if is_planned(call)? { Err(Refusal::Planned) } else { Ok(()) })?;
     // The first step that refuses decides, here as well.
     if trail.would_refuse.is_none() {
-        match gate.effects.foresee(policy, (call, tool, rules), &passed, trail).await {
+        match gate.effects.foresee(policy, (call, tool, rules), trail).await {
             Ok(reserved) => taken.reserved = reserved,
             Err(refusal) => trail.note_refusal(refusal),
         }
@@ -42,19 +43,21 @@ pub(super) async fn observed(
 }
 
 impl Effects {
-    /// Steps 7 to 9, as far as they take nothing. Which draft a call confirms is not asked: where nothing is enforced, nothing
-    /// is claimed, and so no draft is known. What the call uses is counted without a limit, so that the next one meets
-    /// the budget as it would be.
+    /// Steps 6 to 9, as far as they take nothing: no hook is asked, and nothing is changed. Which draft a call confirms is
+    /// not asked: where nothing is enforced, nothing is claimed, and so no draft is known. What the call uses is counted
+    /// without a limit, so that the next one meets the budget as it would be.
     async fn foresee(
         &self,
         policy: &Policy,
         (call, tool, rules): (&Call, &Tool, &ToolRules),
-        passed: &Ruled,
         trail: &mut Trail,
     ) -> Result<Option<Reserved>, Refusal> {
+        let (caller, arguments) = (&call.caller, &call.judged.arguments);
+        let admitted = policy.allowlist.admit(caller, &tool.name).map_err(|denied| denied.refusal)?;
+        let last = judge::made(&admitted, caller, (&tool.schema, arguments), &mut judge::Silent)?.last;
         let bill = self.bill(policy, call, rules, trail).await?;
         self.advance(call, &bill, rules, trail).await?;
-        let watched = policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), passed);
+        let watched = policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &last);
         let allowed = trail.check(Stage::Repetition, watched)?;
         if let Some(rule) = &rules.idempotency {
             let _keyed = trail.check(Stage::Idempotency, rule.key(&call.asked(tool), &allowed.watched))?;

@@ -218,6 +218,8 @@ fn entry(
         tool: judged.tool.to_string(),
         schema_hash: tool.map(|tool| tool.hash.clone()),
         params_hash: params_hash(&judged.arguments),
+        original_params_hash: judged.rewritten.as_ref().map(|rewritten| params_hash(&rewritten.original)),
+        rewritten_by: judged.rewritten.as_ref().map(|rewritten| rewritten.by.clone()).unwrap_or_default(),
         actions: rules.map(|rules| rules.actions.clone()).unwrap_or_default(),
         variant: rules.and_then(|rules| rules.variant.clone()),
         writes: rules.and_then(|rules| rules.writes.clone()),
@@ -280,6 +282,9 @@ fn state(judged: &ToolCall, rules: Option<&ToolRules>) -> State {
 /// Layer and pattern, or rule; for operators only. What was taken away while the call waited says only the policy of now.
 fn decided_by(gate: &Gate, (policy, call, tool): Judged<'_>, refusal: &Refusal) -> Option<String> {
     if *refusal != Refusal::ToolNotAllowlisted {
+        if let Refusal::HookBlocked { by, .. } | Refusal::HookBroken { by, .. } = refusal {
+            return Some(format!("hook {by}"));
+        }
         return refusal.contract_code().map(|code| format!("rule {code}"));
     }
     let now = gate.policy.current();

@@ -24,6 +24,8 @@ pub enum Stage {
     Permission,
     /// Step 5: the contract's own rules.
     Rules,
+    /// Step 6: the chain of before-hooks.
+    Rewrite,
     /// Step 7: does the task go round in circles?
     Repetition,
     /// Step 8: was this call made before?
@@ -50,6 +52,7 @@ impl Stage {
             Self::Arguments => "arguments",
             Self::Permission => "permission",
             Self::Rules => "rules",
+            Self::Rewrite => "rewrite",
             Self::Repetition => "repetition",
             Self::Idempotency => "idempotency",
             Self::Budget => "budget",
@@ -164,10 +167,11 @@ impl Trail {
         verdict
     }
 
-    /// Observe mode: notes what enforce mode would have refused with, and goes on.
-    pub fn overrule(&mut self, refusal: Refusal, evidence: Ruled) -> Ruled {
+    /// Observe mode, which alone has evidence: notes what enforce mode would have refused with, and goes on.
+    pub fn overrule(&mut self, refusal: Refusal, observed: Option<Ruled>) -> Result<Ruled, Refusal> {
+        let Some(evidence) = observed else { return Err(refusal) };
         self.would_refuse = Some((refusal, self.stage));
-        evidence
+        Ok(evidence)
     }
 
     /// Observe mode: notes what enforce mode would have refused with at this stage, unless an earlier one did.

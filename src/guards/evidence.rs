@@ -57,6 +57,17 @@ impl Confirmed {
     }
 }
 
+/// The arguments stay as they are: no hook changed them, or what they became has passed every guard again. Left by `rewrite`.
+#[must_use]
+#[derive(Debug)]
+pub struct Final(());
+
+impl Final {
+    pub(super) fn mint(_: Ruled) -> Self {
+        Self(())
+    }
+}
+
 /// The task does not go in circles with this call. Left by `repetition`.
 #[must_use]
 #[derive(Debug)]
@@ -68,7 +79,7 @@ impl Watched {
         (mode == Mode::Observe).then_some(Self(()))
     }
 
-    pub(super) fn mint(_: &Ruled) -> Self {
+    pub(super) fn mint(_: &Final) -> Self {
         Self(())
     }
 }

@@ -5,7 +5,7 @@
 //! circle stays closed until something else is tried.
 
 use super::Section;
-use super::evidence::{Ruled, Watched};
+use super::evidence::{Final, Watched};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
@@ -96,8 +96,8 @@ impl Section for Settings {
 impl Rule {
     /// Judges the next call of a task by its last ones, oldest first. `call` is the digest of tool and arguments as
     /// [`Seen::call`] has it.
-    pub fn watch(&self, history: &[Seen], tool: &ToolName, call: u64, ruled: &Ruled) -> Result<Allowed, Refusal> {
-        let watched = Watched::mint(ruled);
+    pub fn watch(&self, history: &[Seen], tool: &ToolName, call: u64, last: &Final) -> Result<Allowed, Refusal> {
+        let watched = Watched::mint(last);
         let Some(thresholds) = self.watched.as_ref().filter(|_| !self.except.contains(tool)) else {
             return Ok(Allowed { watched, warning: None });
         };

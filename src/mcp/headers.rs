@@ -16,6 +16,8 @@ pub const METHOD: &str = "mcp-method";
 pub const NAME: &str = "mcp-name";
 /// `Idempotency-Key`.
 pub const KEY: &str = "idempotency-key";
+/// `Toolgate-Hops`: how many toolgates a call has come through.
+pub const HOPS: &str = "toolgate-hops";
 /// `Mcp-Param-…`.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 /// `Mcp-Session-Id`.

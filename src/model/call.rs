@@ -27,12 +27,23 @@ pub struct ToolCall {
     pub key_argument: Option<Value>,
     /// Was it taken off them, because it is ours?
     pub key_taken: bool,
+    /// What the arguments were before they were rewritten; none if they are as the agent sent them.
+    pub rewritten: Option<Box<Rewritten>>,
     /// The agent's protocol revision.
     pub revision: &'static str,
     /// Steady time of arrival.
     pub arrived: Duration,
     /// What the agent says about the call beside it.
     pub said: Said,
+}
+
+/// What became of arguments before their call was sent (001-28).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rewritten {
+    /// The arguments as the agent sent them.
+    pub original: Value,
+    /// The steps and hooks that changed something, in their order.
+    pub by: Vec<String>,
 }
 
 /// What an agent says about a call, as it arrived: judged by guards, never forwarded.
@@ -52,4 +63,6 @@ pub struct Said {
     pub session_header: Option<String>,
     /// The trace id, if the agent sent one.
     pub trace: Option<String>,
+    /// How many toolgates it has come through, as the last of them says; the most if that is no number.
+    pub hops: u64,
 }

@@ -72,6 +72,12 @@ pub struct Entry {
     pub schema_hash: Option<String>,
     /// SHA-256 over RFC 8785 of the arguments sent (003-70).
     pub params_hash: String,
+    /// The same of the arguments as the agent gave them, where they were rewritten (001-28).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub original_params_hash: Option<String>,
+    /// The steps and hooks that rewrote them, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub rewritten_by: Vec<String>,
     /// The actions the contract declares.
     pub actions: Vec<String>,
     /// The variant of the contract that the arguments chose (002-32).

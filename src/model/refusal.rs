@@ -65,6 +65,20 @@ pub enum Refusal {
         /// What the contract says is expected; its author's words.
         expected: String,
     },
+    /// A hook of the operator's does not let the call pass (001-24).
+    HookBlocked {
+        /// The hook, for operators.
+        by: String,
+        /// Its reason, in plain text of at most 200 characters; empty for none.
+        reason: String,
+    },
+    /// A step or hook that has to change or see the call did not do its part, so nothing was sent (POLICY §1, decision 10).
+    HookBroken {
+        /// The step or hook, for operators.
+        by: String,
+        /// What went wrong, in words of ours.
+        why: String,
+    },
     /// The task cannot come to the state that its agent reports from where it is (003-73 … 003-76).
     StateOutOfOrder {
         /// Where it is; none: nowhere yet.
@@ -163,6 +177,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ("tenant_mismatch", "the call names another tenant than the caller's", "use the caller's own tenant"),
     ("resource_denied", "the call names a resource outside the caller's reach", "use a resource of the caller's own"),
     (
+        "hook_blocked",
+        "a hook of the operator's does not let the call pass, or did not do its part",
+        "do what the reason says; if the answer is not final, send the same call again later",
+    ),
+    (
         "state_out_of_order",
         "the task cannot come to the state that its agent reports from where it is",
         "plan the call before it is executed, execute before summarizing; or report no state",
@@ -259,6 +278,7 @@ impl Refusal {
             Self::TenantMismatch { .. } => "tenant_mismatch",
             Self::ResourceDenied { .. } => "resource_denied",
             Self::Rule { code, .. } => code,
+            Self::HookBlocked { .. } | Self::HookBroken { .. } => "hook_blocked",
             Self::StateOutOfOrder { .. } => "state_out_of_order",
             Self::Planned => "planned",
             Self::LoopDetected { .. } => "loop_detected",
@@ -325,6 +345,7 @@ impl Refusal {
             | Self::UpstreamFailed
             | Self::Cancelled
             | Self::StoreUnavailable
+            | Self::HookBroken { .. }
             | Self::Planned => Retry::SameKey,
             Self::Overloaded | Self::SessionBusy => Retry::AfterMs(1000),
             Self::DuplicateInFlight { after_ms } | Self::RateExceeded { after_ms } => Retry::AfterMs(*after_ms),
@@ -337,6 +358,7 @@ impl Refusal {
             | Self::TenantMismatch { .. }
             | Self::ResourceDenied { .. }
             | Self::Rule { .. }
+            | Self::HookBlocked { .. }
             | Self::StateOutOfOrder { .. }
             | Self::LoopDetected { .. }
             | Self::DraftRequired { .. }

@@ -8,7 +8,7 @@ use crate::guards::allowlist::written::Around;
 use crate::guards::allowlist::{self, Contracts};
 use crate::guards::budget::{self, Tasks};
 use crate::guards::secrets::{self, Bindings};
-use crate::guards::{self, Mode, Section, ToolRules, identity, repetition};
+use crate::guards::{self, Mode, Section, ToolRules, hooks, identity, repetition};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
 use serde_json::{Value, json};
@@ -44,6 +44,8 @@ pub struct Basis {
     pub identity: identity::Rule,
     /// The layers that callers are given by name, and where.
     pub assigned: Vec<layers::Assigned>,
+    /// Who hears of calls.
+    pub hooks: hooks::Rule,
     /// Which methods pass.
     pub methods: Methods,
     /// The header in which agents name their session.
@@ -71,7 +73,7 @@ pub struct Compiled {
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis { mode, servers, disabled, timeouts, agents, identity, assigned, .. } = basis;
+    let Basis { mode, servers, disabled, timeouts, agents, identity, assigned, hooks, .. } = basis;
     let Basis { methods, session_header, pins, secrets, policies, written, .. } = basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut stock = Stock { servers, timeouts, agents, groups, secrets, ..Stock::default() };
@@ -114,6 +116,7 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
             pins,
             repetition,
             tasks,
+            hooks,
             methods,
             session_header,
             secrets,

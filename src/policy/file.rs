@@ -1,7 +1,7 @@
 //! A policy file as written (DESIGN §2). Unknown keys are refused; known ones that nothing enforces yet are, too.
 
 use crate::guards::{allowlist, arguments, budget, confirms, idempotency, output, permission};
-use crate::guards::{repetition, results, rules, secrets};
+use crate::guards::{repetition, results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -48,6 +48,12 @@ pub struct Contract {
     /// Conditions under which a call is refused.
     #[serde(default)]
     pub rules: rules::Settings,
+    /// An optional argument that is `""` counts as absent, and is not sent.
+    #[serde(default)]
+    pub strip_empty_optionals: bool,
+    /// What becomes of the arguments before the call is sent, step by step; the result is judged again.
+    #[serde(default)]
+    pub rewrite: rewrite::Settings,
     /// Which calls are one and the same. Calls with side effects are told apart without it, too: by all their arguments.
     pub idempotency: Option<idempotency::Settings>,
     /// Which draft must be there before a call: one that its task has made.
@@ -155,8 +161,7 @@ pub struct Rollback {
 pub const FILE_KEYS: &[&str] = &["contracts", "layers", "groups", "budgets", "repetition"];
 
 /// What the format has and this version does not enforce: a `*` is any key.
-const LATER: &[&[&str]] =
-    &[&["contracts", "*", "approval"], &["contracts", "*", "rewrite"], &["contracts", "*", "repetition"]];
+const LATER: &[&[&str]] = &[&["contracts", "*", "approval"], &["contracts", "*", "repetition"]];
 
 /// Takes out of `tree` what is not enforced yet, each with an error.
 pub fn take_later(tree: &mut Value, problems: &mut Problems) {

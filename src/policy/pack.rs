@@ -5,7 +5,7 @@ use super::compile::{self, Basis, Compiled};
 use super::locate::Document;
 use super::shape;
 use crate::guards::secrets::Bindings;
-use crate::guards::{Mode, identity};
+use crate::guards::{Mode, hooks, identity};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
@@ -163,6 +163,7 @@ impl Pack {
             agents: agents.into_iter().collect(),
             identity: identity::Rule::of(self.callers.values().cloned().collect()),
             assigned: Vec::new(),
+            hooks: hooks::Rule::default(),
             methods: Methods::default(),
             session_header: None,
             policies: self.policies.clone(),

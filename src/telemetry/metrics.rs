@@ -308,6 +308,16 @@ impl Metrics {
         self.effects.unknown(count, oldest);
     }
 
+    /// A before-hook was asked: `passed`, `changed`, `blocked` or `failed`.
+    pub fn before_hook(&self, outcome: &'static str) {
+        self.effects.before_hook(outcome);
+    }
+
+    /// An after-hook was to hear of a call: `delivered`, `failed` or `dropped`.
+    pub fn after_hook(&self, outcome: &'static str) {
+        self.effects.after_hook(outcome);
+    }
+
     /// How long the journal's syncs took so far.
     pub fn synced(&self, syncs: Synced) {
         self.effects.synced(syncs);

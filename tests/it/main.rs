@@ -5,8 +5,10 @@
 #![expect(unreachable_pub, reason = "one program; `pub` says what the harness offers to scenarios")]
 
 mod adopt;
+mod after_hooks;
 mod agents;
 mod bad_input;
+mod before_hooks;
 mod calls;
 mod chaos;
 mod children;
@@ -17,6 +19,7 @@ mod failures;
 mod full_disk;
 mod harness;
 mod headers;
+mod hops;
 mod incident_004;
 mod init;
 mod keys;
@@ -33,6 +36,7 @@ mod races;
 mod reload;
 mod results;
 mod resume;
+mod rewriting;
 mod secrets;
 mod settle;
 mod shown;

@@ -5,6 +5,8 @@ use super::text::plain;
 use super::wanted::begins;
 use crate::cli::explain;
 use crate::gate::record::params_hash;
+use crate::gate::rewriting::STRIPPED;
+use crate::guards::ToolRules;
 use crate::model::entry::Entry;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -43,6 +45,21 @@ pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
     code.unwrap_or(PASSED)
 }
 
+/// What is said of a call that a hook had a say in.
+pub(in crate::cli) const UNASKED: &str = "a hook had its say then; what it would say now is not asked";
+
+/// The hash of the arguments as the agent sent them.
+pub(in crate::cli) fn sent_hash(entry: &Entry) -> &str {
+    entry.original_params_hash.as_deref().unwrap_or(&entry.params_hash)
+}
+
+/// Whether a hook changed the call then, or refused it.
+pub(in crate::cli) fn has_asked(entry: &Entry, rules: &ToolRules) -> bool {
+    let of_contract = |name: &String| name == STRIPPED || rules.rewrite.names().any(|step| step == name);
+    let is_refused = entry.stage == "rewrite" && entry.aborted_reason.is_some();
+    is_refused || !entry.rewritten_by.iter().all(of_contract)
+}
+
 /// The arguments, if they are the call's: as given, or without the key that toolgate takes off them.
 pub(in crate::cli) fn arguments(
     given: &str,
@@ -51,7 +68,7 @@ pub(in crate::cli) fn arguments(
 ) -> anyhow::Result<Value> {
     let whole = explain::read("--arguments", given.to_owned().into())?;
     let rest = split(&whole);
-    match [rest, whole].into_iter().find(|arguments| params_hash(arguments) == entry.params_hash) {
+    match [rest, whole].into_iter().find(|arguments| params_hash(arguments) == sent_hash(entry)) {
         Some(arguments) => Ok(arguments),
         None => bail!("these are not the call's arguments: their hash is another than params_hash in the ledger"),
     }
@@ -60,5 +77,5 @@ pub(in crate::cli) fn arguments(
 /// The arguments, if the ledger has all of them, because the contract's `audit` names all.
 pub(in crate::cli) fn audited(entry: &Entry) -> Option<Value> {
     let audited = Value::Object(entry.audit.clone());
-    (params_hash(&audited) == entry.params_hash).then_some(audited)
+    (params_hash(&audited) == sent_hash(entry)).then_some(audited)
 }

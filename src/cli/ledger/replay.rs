@@ -1,11 +1,11 @@
 //! `toolgate ledger replay`: judges a recorded call again, under the policy as it is now. Nothing is executed, and nothing
 //! that depends on what else was called (budgets, keys, loops) is judged.
 
-use super::recorded::{self, PASSED, arguments, recorded};
+use super::recorded::{self, PASSED, UNASKED, arguments, has_asked, recorded};
 use super::text::plain;
 use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
-use crate::gate::judge::{ruled, visible};
+use crate::gate::judge::{made, visible};
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
 use anyhow::Context as _;
@@ -88,11 +88,12 @@ impl Replay {
             Some(rule) => rule.split(&schema, whole).0.into_owned(),
             None => whole.clone(),
         })?;
-        Ok(match ruled(&admitted.on(&arguments), &caller, (&schema, &arguments), screen) {
+        Ok(match made(&admitted, &caller, (&schema, &arguments), screen) {
             Err(refusal) => Judged::Verdict(refusal.code().to_owned()),
             Ok(_) if recorded(entry) == "schema_invalid" && self.input_schema.is_none() => {
                 Judged::Undecided("the tool's own schema may have refused it: give --input-schema")
             }
+            Ok(made) if has_asked(entry, made.rules) => Judged::Undecided(UNASKED),
             Ok(_) => Judged::Verdict(PASSED.to_owned()),
         })
     }

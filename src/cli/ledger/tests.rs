@@ -174,6 +174,7 @@ async fn a_terminal_is_safe_from_every_field() {
         "tool",
         "schema_hash",
         "params_hash",
+        "original_params_hash",
         "state",
         "event",
         "outcome",
@@ -185,7 +186,7 @@ async fn a_terminal_is_safe_from_every_field() {
         "result_hash",
         "policy",
     ];
-    let mut change = json!({"roles": [naughty], "actions": [naughty], "audit": {"a\u{202e}\u{200b}": naughty}});
+    let mut change = json!({"roles": [naughty], "actions": [naughty], "rewritten_by": [naughty], "audit": {"a\u{202e}\u{200b}": naughty}});
     for text in texts {
         change[text] = json!(naughty);
     }

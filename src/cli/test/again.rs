@@ -3,12 +3,11 @@
 
 use super::{Args, find};
 use crate::cli::ledger::calls::Calls;
-use crate::cli::ledger::recorded::{PASSED, audited, recorded};
+use crate::cli::ledger::recorded::{PASSED, UNASKED, audited, has_asked, recorded, sent_hash};
 use crate::cli::ledger::text::plain;
 use crate::cli::{configured, explain};
-use crate::gate::judge::{Notes, ruled, visible};
+use crate::gate::judge::{Silent, made, visible};
 use crate::gate::record::params_hash;
-use crate::gate::trail::Stage;
 use crate::guards::allowlist::Admitted;
 use crate::model::caller::Caller;
 use crate::model::entry::Entry;
@@ -63,14 +62,6 @@ struct Judge {
     anything: Schema,
     /// By their hash.
     arguments: HashMap<String, Value>,
-}
-
-struct Silent;
-
-impl Notes for Silent {
-    fn note<T>(&mut self, _: Stage, verdict: Result<T, Refusal>) -> Result<T, Refusal> {
-        verdict
-    }
 }
 
 /// Prints what would change. 0: nothing that is known; 1: something.
@@ -152,22 +143,24 @@ impl Judge {
             return Now::Verdict(refusal.code().to_owned());
         }
         let audited = audited(entry);
-        match audited.as_ref().or_else(|| self.arguments.get(&entry.params_hash)) {
+        match audited.as_ref().or_else(|| self.arguments.get(sent_hash(entry))) {
             None => Now::Undecided("the ledger has no arguments: give them with --arguments"),
-            Some(arguments) => self.with(&admitted, &caller, &tool, arguments),
+            Some(arguments) => self.with(&admitted, &caller, entry, arguments),
         }
     }
 
-    fn with(&self, admitted: &Admitted<'_>, caller: &Caller, tool: &ToolName, arguments: &Value) -> Now {
+    fn with(&self, admitted: &Admitted<'_>, caller: &Caller, entry: &Entry, arguments: &Value) -> Now {
+        let tool = &ToolName::new(&entry.tool);
         let known = self.packs.iter().find_map(|pack| match pack.tool(tool) {
             Known::Schema(schema) => Some(schema),
             Known::Absent | Known::Nothing => None,
         });
-        match ruled(admitted, caller, (known.unwrap_or(&self.anything), arguments), &mut Silent) {
+        match made(admitted, caller, (known.unwrap_or(&self.anything), arguments), &mut Silent) {
             Err(Refusal::SchemaInvalid { .. }) if known.is_none() => {
                 Now::Undecided("no pack has the tool's schema under `servers`")
             }
             Err(refusal) => Now::Verdict(refusal.code().to_owned()),
+            Ok(made) if has_asked(entry, made.rules) => Now::Undecided(UNASKED),
             Ok(_) => Now::Verdict(PASSED.to_owned()),
         }
     }

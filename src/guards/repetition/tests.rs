@@ -27,8 +27,8 @@ fn history(text: &str) -> Vec<Seen> {
 }
 
 fn watch(rule: &Rule, text: &str, next: char) -> &'static str {
-    let ruled = Ruled::observed(Mode::Observe).unwrap();
-    match rule.watch(&history(text), &ToolName::new("a__b"), u64::from(next), &ruled) {
+    let last = Final::mint(crate::guards::evidence::Ruled::observed(Mode::Observe).unwrap());
+    match rule.watch(&history(text), &ToolName::new("a__b"), u64::from(next), &last) {
         Ok(Allowed { warning: None, .. }) => "fine",
         Ok(Allowed { warning: Some(_), .. }) => "warned",
         Err(Refusal::LoopDetected { pattern: SAME }) => "same",

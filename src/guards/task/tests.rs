@@ -23,6 +23,7 @@ fn call(session: Option<&str>, said: Said) -> ToolCall {
         revision: "2026-07-28",
         key_argument: None,
         key_taken: false,
+        rewritten: None,
         arrived: Duration::ZERO,
         said,
     }

@@ -70,6 +70,10 @@ impl Refusal {
             Self::Rule { expected, .. } => {
                 (expected.clone(), "Change the arguments so that the rule holds, or ask an operator.")
             }
+            Self::HookBlocked { reason, .. } => return blocked(reason),
+            Self::HookBroken { why, .. } => {
+                (format!("it could not be prepared: {why}"), "Send the same call again later, or ask an operator.")
+            }
             Self::UpstreamUnavailable => {
                 ("the tool server cannot be reached; nothing was sent".into(), "Send the same call again later.")
             }
@@ -157,6 +161,14 @@ impl Refusal {
         };
         (what, next.to_owned())
     }
+}
+
+/// A hook's reason is for the model to read, and nothing it has to obey.
+fn blocked(reason: &str) -> (String, String) {
+    if reason.is_empty() {
+        return ("a hook does not let the call pass".to_owned(), "Do something else, or ask an operator.".to_owned());
+    }
+    (reason.to_owned(), "Do what the reason says, or ask an operator.".to_owned())
 }
 
 /// Where a task is, in words.

@@ -2,7 +2,7 @@
 
 use super::server_of;
 use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, output, permission};
-use crate::guards::{results, rules, secrets};
+use crate::guards::{results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName, ToolName};
 use crate::model::pointer::{is_pointer, steps};
@@ -72,6 +72,8 @@ fn section_by_section(
         permission,
         arguments,
         rules,
+        strip_empty_optionals,
+        rewrite,
         idempotency: _, // compiled with its times
         confirms,
         budget: _, // so is this
@@ -87,6 +89,7 @@ fn section_by_section(
         providers_allowed,
     } = contract;
     let rules = problems.under(rules::Settings::NAME, |problems| rules.compile_beside(&arguments.0, problems));
+    let rewrite = compile_rewrite(rewrite, &arguments, problems);
     let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
     let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
     let secrets = problems.under(secrets::Settings::NAME, |problems| secrets.compile(problems));
@@ -95,8 +98,9 @@ fn section_by_section(
     let confirms = confirms.map(|one| problems.under(confirms::Settings::NAME, |problems| one.compile(problems)));
     let needs = needs(&permission, confirms.as_ref(), variants.as_ref().map(|variants| variants.by.as_str()));
     let keyed = idempotency.as_ref().map(idempotency::Rule::reads).unwrap_or_default();
-    let judged: Vec<_> = needs.iter().map(|needed| needed.path.clone()).chain(keyed).collect();
-    let judged = [judged, rules.reads().to_vec()].concat();
+    let needed: Vec<_> = needs.iter().map(|needed| needed.path.clone()).collect();
+    let judged = [needed, keyed, rules.reads().to_vec(), rewrite.reads()].concat();
+    let named: Vec<String> = [audit.clone(), rewrite.brings(), secrets.names().collect()].concat();
     let rollback = side_effect.as_ref().and_then(|effect| effect.rollback.as_ref());
     ToolRules {
         purpose,
@@ -109,9 +113,10 @@ fn section_by_section(
         variants: None,
         owner_only,
         providers_allowed: providers_allowed.unwrap_or_default(),
-        arguments: arguments.beside(&judged, &audit.iter().cloned().chain(secrets.names()).collect::<Vec<_>>()),
+        arguments: arguments.beside(&judged, &named).stripping(strip_empty_optionals),
         permission,
         rules,
+        rewrite,
         // What changes something is told apart whether its contract says how or not (004-53).
         idempotency: idempotency.or_else(|| changes.then(idempotency::Rule::default)),
         confirms,
@@ -179,6 +184,18 @@ fn judge_providers(providers: &[String], problems: &mut Problems) {
             problems.under(index.to_string(), |problems| problems.error("is no provider", hint));
         }
     }
+}
+
+fn compile_rewrite(
+    written: rewrite::Settings,
+    arguments: &arguments::Settings,
+    problems: &mut Problems,
+) -> rewrite::Rule {
+    problems.under(rewrite::Settings::NAME, |problems| {
+        let rule = written.compile(problems);
+        rule.judge_by(&Value::Object(arguments.0.clone()), problems);
+        rule
+    })
 }
 
 fn compile_budget(written: budget::Settings, timeout: Duration, problems: &mut Problems) -> budget::Rule {

@@ -20,6 +20,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         identity: identity::Rule::anonymous(),
         assigned: Vec::new(),
         methods: Methods::default(),
+        hooks: crate::guards::hooks::Rule::default(),
         session_header: None,
         pins: None,
         secrets: crate::guards::secrets::Bindings::default(),

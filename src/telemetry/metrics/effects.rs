@@ -54,6 +54,8 @@ pub(super) struct Effects {
     steps: Histogram,
     cost: Histogram,
     syncs: Syncs,
+    before_hooks: Family<Pair, Counter>,
+    after_hooks: Family<Pair, Counter>,
 }
 
 /// Side effects of the last minutes, the oldest first.
@@ -96,6 +98,8 @@ impl Effects {
             steps: Histogram::new(buckets::AMOUNTS.iter().copied()),
             cost: Histogram::new(buckets::AMOUNTS.iter().copied()),
             syncs: Syncs::default(),
+            before_hooks: Family::default(),
+            after_hooks: Family::default(),
         }
     }
 
@@ -151,6 +155,28 @@ impl Effects {
             "Seconds that the disk took to make a batch of the journal durable",
             self.syncs.clone(),
         );
+        self.register_hooks(registry);
+    }
+
+    fn register_hooks(&self, registry: &mut Registry) {
+        registry.register(
+            "toolgate_before_hooks",
+            "Calls that a hook was asked about before they were sent, by what it said",
+            self.before_hooks.clone(),
+        );
+        registry.register(
+            "toolgate_after_hooks",
+            "Ended calls that a hook was to hear of, by whether it did",
+            self.after_hooks.clone(),
+        );
+    }
+
+    pub(super) fn before_hook(&self, said: &'static str) {
+        self.before_hooks.get_or_create(&Pair("outcome", said)).inc();
+    }
+
+    pub(super) fn after_hook(&self, heard: &'static str) {
+        self.after_hooks.get_or_create(&Pair("outcome", heard)).inc();
     }
 
     pub(super) fn count(&self, tally: &Tally<'_>, now: Duration) {

@@ -29,6 +29,8 @@ fn busy() -> Metrics {
     metrics.refused("duplicate_key");
     metrics.ledger_dropped(3);
     metrics.sessions(4);
+    metrics.before_hook("blocked");
+    metrics.after_hook("dropped");
     let left = serde_json::json!({ "steps": 3, "cost": 0.5, "an agent's own": 1 });
     let tally =
         Tally { is_duplicate: true, is_replayed: true, is_failed_first: true, executed: Some(7), ..Tally::default() };
@@ -59,6 +61,8 @@ fn names_are_the_promised_ones() {
     assert_eq!(
         names(&text),
         [
+            "toolgate_after_hooks_total",
+            "toolgate_before_hooks_total",
             "toolgate_budget_remaining",
             "toolgate_build_info",
             "toolgate_calls_total",
@@ -119,6 +123,8 @@ fn values_and_labels_arrive() {
         r#"toolgate_refused_messages_total{reason="duplicate_key"} 1"#,
         "toolgate_ledger_entries_dropped_total 3",
         "toolgate_sessions 4",
+        r#"toolgate_before_hooks_total{outcome="blocked"} 1"#,
+        r#"toolgate_after_hooks_total{outcome="dropped"} 1"#,
         "toolgate_duplicates_suppressed_total 2",
         "toolgate_replays_total 2",
         "toolgate_first_arrival_failures_total 2",

@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod gate;
+pub mod hook_server;
 pub mod puppet;
 pub mod refusing;
 pub mod stage;

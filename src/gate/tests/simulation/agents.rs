@@ -245,6 +245,7 @@ impl World {
             revision: "2026-07-28",
             key_argument: None,
             key_taken: false,
+            rewritten: None,
             arrived: self.hands.clock().steady(),
             said: Said { key: meta(META), session: meta(SESSION), ..Said::default() },
         }

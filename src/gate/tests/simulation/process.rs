@@ -7,6 +7,7 @@ use crate::gate::effects::Effects;
 use crate::gate::list::Listings;
 use crate::gate::record::hash;
 use crate::gate::shown::Variants;
+use crate::gate::telling::Hooks;
 use crate::gate::toolbox::{Tool, Toolbox};
 use crate::gate::vault::Vault;
 use crate::gate::{Gate, IN_FLIGHT};
@@ -23,7 +24,7 @@ use crate::store::tests::paper::Paper;
 use crate::store::tests::waited::Waited;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tasks;
-use crate::upstream::http::connections;
+use crate::upstream::http::{Connections, connections};
 use crate::upstream::link::Link;
 use crate::upstream::server::{Settings, Surroundings, Transport};
 use crate::upstream::servers::Servers;
@@ -77,6 +78,7 @@ pub(super) struct Ground {
     journal: Arc<Journal>,
     metrics: Arc<Metrics>,
     pub(super) servers: Arc<Servers>,
+    connections: Connections,
     pub(super) caller: Arc<Caller>,
     _directory: TempDir,
 }
@@ -100,7 +102,8 @@ impl Ground {
         let policy = Live::start(loaded, move || config::load(&file).reading).expect(&said);
         let token = Some("a-token-for-the-simulation");
         let caller = policy.current().identity.identify(token, |_| None).unwrap();
-        let servers = servers();
+        let connections = connections().unwrap();
+        let servers = servers(&connections);
         // What is written behind, nobody here reads.
         let journal = Journal::open(directory.path(), Options::default()).unwrap();
         futures_util::FutureExt::now_or_never(journal.close());
@@ -110,17 +113,17 @@ impl Ground {
             journal: Arc::new(journal),
             metrics: Arc::new(Metrics::new()),
             servers,
+            connections,
             caller,
             _directory: directory,
         }
     }
 }
 
-fn servers() -> Arc<Servers> {
+fn servers(connections: &Connections) -> Arc<Servers> {
     let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
     let settings = Settings { name: bank(), transport, timeout: LONGEST, start_timeout: TIMEOUT };
-    let around =
-        Surroundings { connections: connections().unwrap(), guard: "toolgate".into(), leftovers: Arc::default() };
+    let around = Surroundings { connections: connections.clone(), guard: "toolgate".into(), leftovers: Arc::default() };
     Arc::new(Servers::new(vec![settings], &around))
 }
 
@@ -160,7 +163,7 @@ impl World {
             (_, Some(paper)) => paper.clone(),
             (_, None) => Arc::new(Memory::new(clock)),
         };
-        let Ground { policy, tools, journal, metrics, .. } = &*self.ground;
+        let Ground { policy, tools, journal, metrics, connections, .. } = &*self.ground;
         let gate = Gate {
             policy: policy.clone(),
             tools: tools.clone(),
@@ -170,6 +173,7 @@ impl World {
             clock,
             listings: Listings::default(),
             vault: Vault::default(),
+            hooks: Hooks::new(connections.clone()),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         };
         self.group.set(self.group.get() + 1);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::guards::idempotency::{Asked, Given};
+use crate::guards::rewrite::{Draft, Outcome};
 use crate::model::ids::TenantId;
 use crate::schema::Schema;
 use crate::store::state::budget::{Dimension, Task, Use};
@@ -46,7 +47,9 @@ fn verdict(policy: &Policy, pack: &Value, sample: &Value) -> Result<(), String> 
     let checked = rules.arguments.check(&schema, &arguments).map_err(code)?;
     let permit = rules.permission.allow(&caller, &arguments, &checked).map_err(code)?;
     let passed = rules.rules.apply(&caller, &arguments, &permit).map_err(code)?;
-    let watched = policy.repetition.watch(&[], &name, 0, &passed).map_err(code)?.watched;
+    let rewritten = Draft::of(&arguments, passed).finish().map_err(code)?;
+    let Outcome::Same(last) = rewritten else { panic!("no contract of the library changes anything") };
+    let watched = policy.repetition.watch(&[], &name, 0, &last).map_err(code)?.watched;
     if let Some(keys) = &rules.idempotency {
         let key = sample.get("key");
         let given = Given { meta: key, ..Given::default() };

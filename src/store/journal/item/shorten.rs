@@ -44,13 +44,15 @@ fn shorten(entry: &mut Entry, size: usize) {
     }
     entry.roles.truncate(MAX_LIST);
     entry.actions.truncate(MAX_LIST);
-    let Entry { roles, actions, tenant_id, session, schema_hash, aborted_reason, .. } = entry;
-    let lists = roles.iter_mut().chain(actions);
+    entry.rewritten_by.truncate(MAX_LIST);
+    let Entry { roles, actions, rewritten_by, tenant_id, session, schema_hash, aborted_reason, .. } = entry;
+    let lists = roles.iter_mut().chain(actions).chain(rewritten_by);
     let options = [
         tenant_id,
         session,
         schema_hash,
         aborted_reason,
+        &mut entry.original_params_hash,
         &mut entry.task,
         &mut entry.state_before,
         &mut entry.decided_by,

@@ -1,0 +1,130 @@
+//! Step 6: the chain of before-hooks, the contract's own steps first (POLICY §1, decisions 9 to 11). What it changes is judged
+//! again, and is the call from then on; what it was before stays for the record.
+
+use super::Gate;
+use super::call::{Call, admitted, judged};
+use super::telling;
+use super::toolbox::Tool;
+use super::trail::{Stage, Trail};
+use crate::guards::ToolRules;
+use crate::guards::allowlist::Admitted;
+use crate::guards::evidence::{Final, Ruled};
+use crate::guards::hooks::On;
+use crate::guards::rewrite::{Changed, Draft, Outcome, passed_again};
+use crate::mcp::json::{Object, Text};
+use crate::model::call::Rewritten;
+use crate::model::refusal::Refusal;
+use crate::policy::Policy;
+use crate::upstream::hook::{Answer, Hook};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What the ledger calls the taking away of empty optional arguments (002-23).
+pub const STRIPPED: &str = "strip_empty_optionals";
+
+/// Step 3, first part: an empty text that nobody requires counts as absent, where the contract says so.
+pub(super) fn stripped(mut call: Call, rules: &ToolRules, tool: &Tool) -> Call {
+    if let Cow::Owned(arguments) = rules.arguments.strip(&tool.schema, &call.judged.arguments) {
+        become_of(&mut call, Changed { arguments, by: vec![STRIPPED.to_owned()] });
+    }
+    call
+}
+
+impl Gate {
+    /// Step 6, for a call that is enforced. Whatever is changed goes through steps 3 to 5 once more, by the variant of the
+    /// contract that it chooses now.
+    pub(super) async fn rewrite<'p>(
+        &self,
+        (policy, before): (&'p Policy, Admitted<'p>),
+        (call, tool): (&mut Arc<Call>, &Tool),
+        passed: Ruled,
+        trail: &mut Trail,
+    ) -> Result<(Admitted<'p>, Final), Refusal> {
+        let mut draft = Draft::of(&call.judged.arguments, passed);
+        let taken = self.chain((policy, before.rules()), (call, tool), &mut draft).await;
+        let outcome = taken.and_then(|()| draft.finish());
+        match trail.check(Stage::Rewrite, outcome)? {
+            Outcome::Same(proof) => Ok((before, proof)),
+            Outcome::Changed(changed) => {
+                // Nobody else holds it yet.
+                become_of(Arc::get_mut(call).ok_or(Refusal::InternalError)?, changed);
+                trail.back(Stage::Visible);
+                let admitted = admitted(policy, call, tool)?;
+                let proof = judged((policy, &admitted), call, tool, trail).map(passed_again)?;
+                Ok((admitted, proof))
+            }
+        }
+    }
+
+    async fn chain(
+        &self,
+        (policy, rules): (&Policy, &ToolRules),
+        (call, tool): (&Call, &Tool),
+        draft: &mut Draft<'_>,
+    ) -> Result<(), Refusal> {
+        rules.rewrite.apply(&call.caller, draft)?;
+        for hook in policy.hooks.of(On::Before, &tool.name) {
+            self.ask(hook, (call, tool), draft).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks one hook; what it says is laid over what the hooks before it have said.
+    async fn ask(&self, hook: &Hook, (call, tool): (&Call, &Tool), draft: &mut Draft<'_>) -> Result<(), Refusal> {
+        let body = telling::of(telling::BEFORE, (call, tool), draft.arguments()).text();
+        let id = format!("{}_before_{}", call.judged.action, hook.name);
+        let answer = tokio::select! {
+            biased;
+            () = call.waiting.cancelled.cancelled() => return Err(Refusal::Cancelled),
+            () = call.outlet.closed() => return Err(Refusal::Cancelled),
+            answer = hook.ask(&self.hooks.connections, &id, body.bytes()) => answer,
+        };
+        let Answer { arguments, block, reason } = answer.map_err(|failed| {
+            tracing::warn!(hook = hook.name, %failed, "a before-hook failed, and the call is refused for that");
+            self.metrics.before_hook("failed");
+            Refusal::HookBroken { by: hook.name.clone(), why: failed.words().to_owned() }
+        })?;
+        let has_changed = arguments.is_some_and(|answered| draft.merge(&hook.name, answered));
+        if let Some(reason) = reason {
+            draft.reason(&reason);
+        }
+        if block {
+            draft.block(&hook.name);
+        }
+        self.metrics.before_hook(match (block, has_changed) {
+            (true, _) => "blocked",
+            (false, true) => "changed",
+            (false, false) => "passed",
+        });
+        Ok(())
+    }
+}
+
+/// The call goes on with other arguments.
+fn become_of(call: &mut Call, changed: Changed) {
+    let Changed { arguments, by } = changed;
+    let mut params = call.message.body.as_ref().and_then(Text::object).unwrap_or_default();
+    let written = params.get("arguments").and_then(Text::object).unwrap_or_default();
+    params.set("arguments", rewritten(written, &call.judged.arguments, &arguments).text());
+    call.message.body = Some(params.text());
+    let original = std::mem::replace(&mut call.judged.arguments, arguments);
+    // The key, if it was ours, is no longer among what is sent.
+    call.judged.key_taken = false;
+    let record = call.judged.rewritten.get_or_insert_with(|| Box::new(Rewritten { original, by: Vec::new() }));
+    record.by.extend(by);
+}
+
+/// What is sent: members that did not change stay as they were written.
+fn rewritten(mut written: Object, before: &Value, after: &Value) -> Object {
+    let Some(members) = after.as_object() else { return written };
+    let gone: Vec<String> =
+        written.iter().map(|(name, _)| name).filter(|name| !members.contains_key(*name)).map(str::to_owned).collect();
+    for name in gone {
+        written.remove(&name);
+    }
+    for (name, value) in members.iter().filter(|(name, value)| before.get(name) != Some(value)) {
+        written.set(name, Text::of(value));
+    }
+    written
+}

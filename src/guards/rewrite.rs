@@ -1,0 +1,253 @@
+//! Changes a call's arguments, step by step: the contract's own steps, then what hooks answer.
+//!
+//! After rules, so that a chain starts from arguments that may be sent as they are. It takes the proof of that away: what it
+//! changed has to pass arguments, permission and rules once more (POLICY §1, decisions 9 to 11), and only then is final.
+
+use super::Section;
+use super::evidence::{Final, Ruled};
+use crate::mcp::json::{FROM_AGENT, Text};
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::refusal::Refusal;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Number, Value};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+
+mod against;
+mod change;
+mod place;
+mod reason;
+
+use change::Change;
+
+/// Steps of a contract at most.
+const MAX_STEPS: usize = 32;
+/// Characters of a step's name at most.
+const MAX_NAME: usize = 64;
+/// Where a chain breaks that makes what nobody could send: duplicate or look-alike names, numbers that change on the way.
+const UNREADABLE: &str = "the arguments that came out of it cannot be sent";
+
+/// The steps of a contract, in the order in which they are taken: each works on what the one before has left.
+#[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(rename = "Rewrite")]
+pub struct Settings(pub Vec<Written>);
+
+/// One step, as written: a name, and one of the others.
+#[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "RewriteStep")]
+pub struct Written {
+    /// What the ledger calls it.
+    pub name: String,
+    /// Values by JSON pointer: the argument has this value then, whatever it was.
+    pub set: Option<Map<String, Value>>,
+    /// Values by JSON pointer: the argument has this value if it was absent.
+    pub default: Option<Map<String, Value>>,
+    /// JSON pointers: the arguments are absent then.
+    pub remove: Option<Vec<String>>,
+    /// Bounds by JSON pointer: a number beyond one becomes that bound.
+    pub clamp: Option<BTreeMap<String, Bounds>>,
+    /// CEL over `arguments` and `caller` by JSON pointer: the argument has this value then.
+    pub compute: Option<BTreeMap<String, String>>,
+}
+
+/// The least and the most that a number may be.
+#[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bounds {
+    /// The least.
+    pub min: Option<Number>,
+    /// The most.
+    pub max: Option<Number>,
+}
+
+/// As run. The default changes nothing.
+#[derive(Debug, Default)]
+pub struct Rule {
+    steps: Vec<(String, Change)>,
+}
+
+/// A call's arguments on their way through the chain. They belong to their call alone (001-25, 001-26).
+#[derive(Debug)]
+pub struct Draft<'a> {
+    written: &'a Value,
+    now: Cow<'a, Value>,
+    by: Vec<String>,
+    blocked: Option<String>,
+    reason: Option<String>,
+    _ruled: Ruled,
+}
+
+/// How a chain ended that nobody broke.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The arguments are what they were, and still proven.
+    Same(Final),
+    /// They are others, and nothing is proven of them.
+    Changed(Changed),
+}
+
+/// Arguments that no guard has seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changed {
+    /// All of them.
+    pub arguments: Value,
+    /// The steps and hooks that changed something, in their order.
+    pub by: Vec<String>,
+}
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Rule;
+    const NAME: &'static str = "rewrite";
+
+    fn compile(self, problems: &mut Problems) -> Rule {
+        if self.0.len() > MAX_STEPS {
+            problems.error(format!("more than {MAX_STEPS} steps"), "merge some: a step takes several pointers");
+        }
+        let (mut steps, mut names) = (Vec::new(), HashSet::new());
+        for (index, written) in self.0.into_iter().enumerate() {
+            problems.under(index.to_string(), |problems| {
+                problems.under("name", |problems| judge_name(&written.name, &mut names, problems));
+                let name = written.name.clone();
+                steps.extend(change::compile(written, problems).map(|change| (name, change)));
+            });
+        }
+        Rule { steps }
+    }
+}
+
+fn judge_name(name: &str, names: &mut HashSet<String>, problems: &mut Problems) {
+    let blank = name.trim() != name || name.is_empty();
+    if blank || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+        let hint = format!("write 1 to {MAX_NAME} characters on one line: the ledger names the step so");
+        problems.error("is no name for a step", hint);
+    }
+    if !names.insert(name.to_owned()) {
+        problems.error(format!("`{}` is the name of two steps", name.escape_debug()), "rename one");
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Takes all steps. Refuses when one cannot be taken: what it was for has not happened then.
+    pub fn apply(&self, caller: &Caller, draft: &mut Draft<'_>) -> Result<(), Refusal> {
+        for (name, change) in &self.steps {
+            match change.apply(caller, &draft.now) {
+                Ok(None) => {}
+                Ok(Some(changed)) => draft.become_of(name, changed),
+                Err(why) => return Err(Refusal::HookBroken { by: name.clone(), why: why.to_owned() }),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the steps make of arguments that nobody sends; none when one cannot be taken.
+    pub fn foresee(&self, caller: &Caller, arguments: &Value) -> Option<Value> {
+        let take = |now: Value, (_, change): &(String, Change)| {
+            change.apply(caller, &now).ok().map(|changed| changed.unwrap_or(now))
+        };
+        self.steps.iter().try_fold(arguments.clone(), take)
+    }
+
+    /// The names of the steps.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The arguments that expressions read, as paths from the root: their names must mean one thing.
+    pub fn reads(&self) -> Vec<Vec<String>> {
+        self.steps.iter().flat_map(|(_, change)| change.reads().to_vec()).collect()
+    }
+
+    /// The arguments, by name, that steps may bring in.
+    pub fn brings(&self) -> Vec<String> {
+        self.steps.iter().flat_map(|(_, change)| change.brings()).collect()
+    }
+}
+
+impl Draft<'_> {
+    /// `arguments` as the guards have passed them, with the proof of that.
+    pub fn of(arguments: &Value, ruled: Ruled) -> Draft<'_> {
+        let now = Cow::Borrowed(arguments);
+        Draft { written: arguments, now, by: Vec::new(), blocked: None, reason: None, _ruled: ruled }
+    }
+
+    /// The arguments as they are now.
+    pub fn arguments(&self) -> &Value {
+        &self.now
+    }
+
+    /// Lays what hook `name` answered over the arguments, at their top level only (001-32). Says whether that changed
+    /// anything.
+    pub fn merge(&mut self, name: &str, answered: Map<String, Value>) -> bool {
+        let differs = |(key, value): (&String, &Value)| self.now.get(key) != Some(value);
+        if !answered.iter().any(differs) {
+            return false;
+        }
+        let mut changed = self.now.clone().into_owned();
+        if let Some(members) = changed.as_object_mut() {
+            members.extend(answered);
+        }
+        self.become_of(name, changed);
+        true
+    }
+
+    /// Hook `name` blocks the call: nothing after it takes that back (001-31).
+    pub fn block(&mut self, name: &str) {
+        self.blocked = Some(name.to_owned());
+    }
+
+    /// A hook gives a reason; the last one is the agent's to read (001-24, 001-31).
+    pub fn reason(&mut self, reason: &str) {
+        self.reason = Some(reason::shown(reason));
+    }
+
+    fn become_of(&mut self, name: &str, changed: Value) {
+        self.now = Cow::Owned(changed);
+        self.by.push(name.to_owned());
+    }
+
+    /// What came of it.
+    pub fn finish(self) -> Result<Outcome, Refusal> {
+        let Self { written, now, by, blocked, reason, _ruled: ruled } = self;
+        if let Some(by) = blocked {
+            return Err(Refusal::HookBlocked { by, reason: reason.unwrap_or_default() });
+        }
+        if *now == *written {
+            return Ok(Outcome::Same(Final::mint(ruled)));
+        }
+        if Text::read(Text::of(&now).bytes(), &FROM_AGENT).is_err() {
+            let by = by.last().cloned().unwrap_or_default();
+            return Err(Refusal::HookBroken { by, why: UNREADABLE.to_owned() });
+        }
+        Ok(Outcome::Changed(Changed { arguments: now.into_owned(), by }))
+    }
+}
+
+impl Changed {
+    /// What became of each argument of `before`, for people: `/limit: 500 → 100`.
+    pub fn describe(&self, before: &Value) -> Vec<String> {
+        let names = |value: &Value| value.as_object().map(|members| members.keys().cloned().collect::<Vec<_>>());
+        let mut all = names(before).unwrap_or_default();
+        all.extend(names(&self.arguments).unwrap_or_default().into_iter().filter(|name| before.get(name).is_none()));
+        let shown = |value: Option<&Value>| value.map_or_else(|| "absent".to_owned(), Value::to_string);
+        let differs = |name: &&String| before.get(name.as_str()) != self.arguments.get(name.as_str());
+        let line =
+            |name: &String| format!("/{name}: {} → {}", shown(before.get(name)), shown(self.arguments.get(name)));
+        all.iter().filter(differs).map(line).collect()
+    }
+}
+
+/// Arguments that a chain changed have passed the guards again, as `ruled` says: they are final.
+pub fn passed_again(ruled: Ruled) -> Final {
+    Final::mint(ruled)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! What can be said of the steps when the contract's own schema is known: pointers to what it does not let in, and values
+//! that it refuses.
+
+use super::Rule;
+use super::place::Place;
+use crate::model::diagnostic::Problems;
+use crate::schema::Schema;
+use serde_json::Value;
+
+impl Rule {
+    /// Judges the steps by `schema`, the contract's own.
+    pub fn judge_by(&self, schema: &Value, problems: &mut Problems) {
+        for (index, (_, change)) in self.steps.iter().enumerate() {
+            let verb = change.verb();
+            let mut at = |place: &Place, within: usize, judge: &dyn Fn(&mut Problems)| {
+                let key = if verb == "remove" { within.to_string() } else { place.pointer.clone() };
+                problems.under(index.to_string(), |problems| {
+                    problems.under(verb, |problems| problems.under(key, |problems| judge(problems)));
+                });
+            };
+            for (within, place) in change.places().enumerate() {
+                at(place, within, &|problems| judge_place(schema, place, problems));
+            }
+            for (place, value) in change.values() {
+                at(place, 0, &|problems| judge_value(schema, place, value, problems));
+            }
+            for (place, bounds) in change.bounds() {
+                for bound in [&bounds.min, &bounds.max].into_iter().flatten() {
+                    at(place, 0, &|problems| judge_value(schema, place, &Value::Number(bound.clone()), problems));
+                }
+            }
+        }
+    }
+}
+
+/// Where a closed object does not name it, no call can have it.
+fn judge_place(schema: &Value, place: &Place, problems: &mut Problems) {
+    let mut at = schema;
+    for step in &place.path {
+        let Some(properties) = at.get("properties").and_then(Value::as_object) else { return };
+        let closed = at.get("additionalProperties") == Some(&Value::Bool(false));
+        match properties.get(step) {
+            Some(below) => at = below,
+            None if closed => {
+                let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+                let message = format!("the contract allows no argument `{}`", step.escape_debug());
+                return problems.error(message, format!("it has: {}", known.join(", ")));
+            }
+            None => return,
+        }
+    }
+}
+
+/// A value that the contract itself refuses would refuse every call.
+fn judge_value(schema: &Value, place: &Place, value: &Value, problems: &mut Problems) {
+    let below = place.path.iter().try_fold(schema, |at, step| at.get("properties")?.get(step));
+    // A part of a schema that refers to another part cannot be judged alone.
+    let Some(part) = below.and_then(|below| Schema::compile_contract(below).ok()) else { return };
+    if let Err(violation) = part.accepts(value) {
+        let message = "the contract's own schema refuses this value";
+        problems.error(message, format!("it expects {}", violation.expected));
+    }
+}

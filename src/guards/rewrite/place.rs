@@ -1,0 +1,81 @@
+//! Where a step works: a JSON pointer into the arguments.
+
+use crate::model::diagnostic::Problems;
+use serde_json::{Map, Value};
+
+/// Steps down at most.
+const MAX_DEPTH: usize = 16;
+/// What lies on the way is neither an object nor an element that is there.
+pub(super) const NO_WAY: &str = "it cannot be applied to these arguments";
+
+/// One place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// As written.
+    pub(super) pointer: String,
+    /// Names and indexes from the root; never empty.
+    pub(super) path: Vec<String>,
+}
+
+impl Place {
+    /// Reads `pointer`, noting what is wrong with it.
+    pub(super) fn compile(pointer: &str, problems: &mut Problems) -> Option<Self> {
+        let escaped = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+        if !pointer.starts_with('/') || !escaped {
+            problems.error("not a JSON pointer to an argument", "write `/` and the argument's name, such as `/limit`");
+            return None;
+        }
+        let plain = |step: &str| step.replace("~1", "/").replace("~0", "~");
+        let path: Vec<String> = pointer.split('/').skip(1).map(plain).collect();
+        if path.len() > MAX_DEPTH {
+            problems.error(format!("more than {MAX_DEPTH} steps down"), "set the object that holds it");
+            return None;
+        }
+        Some(Self { pointer: pointer.to_owned(), path })
+    }
+
+    /// The argument's name.
+    pub(super) fn argument(&self) -> &str {
+        self.path.first().map_or("", String::as_str)
+    }
+
+    /// What is there.
+    pub(super) fn get<'v>(&self, arguments: &'v Value) -> Option<&'v Value> {
+        arguments.pointer(&self.pointer)
+    }
+
+    /// Puts `value` there; objects on the way come into being.
+    pub(super) fn set(&self, arguments: &mut Value, value: Value) -> Result<(), &'static str> {
+        let Some((last, way)) = self.path.split_last() else { return Err(NO_WAY) };
+        let mut at = arguments;
+        for step in way {
+            at = match at {
+                Value::Object(members) => members.entry(step).or_insert_with(|| Value::Object(Map::new())),
+                Value::Array(elements) => element(elements, step).ok_or(NO_WAY)?,
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_WAY),
+            };
+        }
+        match at {
+            Value::Object(members) => drop(members.insert(last.clone(), value)),
+            Value::Array(elements) => *element(elements, last).ok_or(NO_WAY)? = value,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_WAY),
+        }
+        Ok(())
+    }
+
+    /// Takes away what is there. An element is not: those after it would be others.
+    pub(super) fn remove(&self, arguments: &mut Value) -> Result<(), &'static str> {
+        let Some((last, _)) = self.path.split_last() else { return Err(NO_WAY) };
+        let above = self.pointer.rsplit_once('/').map_or("", |(above, _)| above);
+        match arguments.pointer_mut(above) {
+            Some(Value::Object(members)) => drop(members.shift_remove(last)),
+            Some(Value::Array(_)) => return Err(NO_WAY),
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) | None => {}
+        }
+        Ok(())
+    }
+}
+
+fn element<'v>(elements: &'v mut [Value], index: &str) -> Option<&'v mut Value> {
+    elements.get_mut(index.parse::<usize>().ok()?)
+}

@@ -1,0 +1,297 @@
+//! What a contract's own steps make of a call (001-27, 001-28, 002-23 … 002-25): what the tool server sees, what is judged
+//! again, what stands in the ledger, and what `check` and `explain` say of it.
+
+use crate::harness::agent::Agent;
+use crate::harness::gate::{Gate, Setup};
+use crate::harness::tool_server::script::digest;
+use crate::harness::tool_server::{Behaviour, Script, ToolServer};
+use crate::harness::until;
+use crate::puppet::{Puppet, tool};
+use serde_json::{Value, json};
+
+const TOKEN: &str = "token-of-the-bot-of-tenant-one";
+
+const CALLERS: &str = "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller] }\n";
+
+/// A contract of the tool `pay` with these steps.
+fn policy(rewrite: &str) -> String {
+    format!(
+        "contracts:
+  oracle__pay:
+    purpose: a test
+    actions: [pay]
+    secrets: []
+    irreversible: true
+    permission: {{ tenant: /tenant_id }}
+    arguments:
+      properties:
+        tenant_id: {{ type: string }}
+        amount: {{ type: integer, minimum: 1 }}
+        note: {{ type: string }}
+        total: {{ type: integer, maximum: 100000 }}
+      required: [tenant_id, amount]
+    rules:
+      - {{ code: too_much, when: \"arguments.amount > 1000\" }}
+{rewrite}"
+    )
+}
+
+async fn stage(rewrite: &str, mode: &'static str) -> (ToolServer, Gate, Agent) {
+    let server = Script::new().tool("pay", Behaviour::Answers).start().await;
+    let setup = Setup::new().server("oracle", &server).callers(CALLERS).policy(&policy(rewrite)).mode(mode);
+    let gate = setup.start().await;
+    let agent = gate.agent().token(TOKEN);
+    (server, gate, agent)
+}
+
+fn given() -> Value {
+    json!({ "tenant_id": "t_001", "amount": 500, "note": "" })
+}
+
+const STEPS: &str = "    rewrite:
+      - { name: cap, clamp: { /amount: { max: 100 } } }
+      - { name: cents, compute: { /total: arguments.amount * 100 } }
+      - { name: source, set: { /source: { by: toolgate } } }
+      - { name: usual, default: { /currency: EUR, /note: none } }
+      - { name: quiet, remove: [/note] }
+      - { name: idle, clamp: { /amount: { min: 1 } } }
+";
+
+/// 001-27, 001-28, 001-A7, 001-P5: the tool server sees what the chain made, each step on what the one before left; the
+/// ledger has both digests and the names; the agent's own arguments are not overwritten.
+#[tokio::test]
+async fn the_tool_server_sees_what_the_chain_made() {
+    let (server, gate, agent) = stage(STEPS, "enforce").await;
+    let answer = agent.call("oracle__pay", given()).await;
+    assert!(answer.is_done(), "{answer:?}");
+    let made = json!({
+        "tenant_id": "t_001", "amount": 100, "total": 10_000, "source": { "by": "toolgate" }, "currency": "EUR",
+    });
+    assert_eq!(server.executions()[0].arguments, made);
+    let entry = gate.entries(1).await.remove(0);
+    assert_eq!(entry["params_hash"], digest(&made));
+    assert_eq!(entry["original_params_hash"], digest(&given()));
+    assert_eq!(entry["rewritten_by"], json!(["cap", "cents", "source", "usual", "quiet"]));
+}
+
+/// SEMANTICS §2: everything after step 6 works on the final arguments: two calls that are made the same are the same.
+#[tokio::test]
+async fn the_final_arguments_are_the_call() {
+    let (server, gate, agent) =
+        stage("    rewrite: [ { name: cap, clamp: { /amount: { max: 100 } } } ]\n", "enforce").await;
+    for (amount, replayed) in [(500, false), (700, true), (100, true), (99, false)] {
+        let answer = agent.call("oracle__pay", json!({ "tenant_id": "t_001", "amount": amount })).await;
+        assert!(answer.is_done(), "{answer:?}");
+        let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
+        assert_eq!(decision["replayed"] == true, replayed, "{amount}: {decision}");
+    }
+    assert_eq!(server.executions().len(), 2);
+    let entries = gate.entries(4).await;
+    let originals: Vec<bool> = entries.iter().map(|entry| entry.get("original_params_hash").is_some()).collect();
+    assert_eq!(originals, [true, true, false, false], "only what was rewritten has an original");
+}
+
+/// POLICY §1 decision 11, 001-A6: what a step made goes through schema, permission and rules once more, with their codes.
+#[tokio::test]
+async fn what_a_step_makes_is_judged_again() {
+    for (step, code, at) in [
+        ("set: { /tenant_id: t_002 }", "tenant_mismatch", "permission"),
+        ("compute: { /tenant_id: \"'t_' + '002'\" }", "tenant_mismatch", "permission"),
+        ("remove: [/tenant_id]", "schema_invalid", "arguments"),
+        ("compute: { /amount: arguments.amount * 1000 }", "too_much", "rules"),
+        ("compute: { /amount: \"'a lot'\" }", "schema_invalid", "arguments"),
+        ("compute: { /total: arguments.amount * 1000 }", "schema_invalid", "arguments"),
+        ("compute: { /amount: arguments.missing }", "hook_blocked", "rewrite"),
+        ("compute: { /Amount: \"1\" }", "hook_blocked", "rewrite"),
+    ] {
+        let (server, gate, agent) = stage(&format!("    rewrite: [ {{ name: step, {step} }} ]\n"), "enforce").await;
+        let answer = agent.call("oracle__pay", given()).await;
+        assert_eq!(answer.refusal(), code, "{step}: {answer:?}");
+        assert!(answer.words().contains("The tool did not run."), "{answer:?}");
+        assert_eq!(server.executions().len(), 0, "{step}");
+        let entry = gate.entries(1).await.remove(0);
+        assert_eq!((&entry["stage"], &entry["aborted_reason"]), (&json!(at), &json!(code)), "{entry}");
+        if at == "rewrite" {
+            assert_eq!((&entry["params_hash"], &entry["decided_by"]), (&json!(digest(&given())), &json!("hook step")));
+        } else {
+            assert_eq!(entry["original_params_hash"], digest(&given()), "{entry}");
+            assert_ne!(entry["params_hash"], entry["original_params_hash"]);
+            assert_eq!(entry["rewritten_by"], json!(["step"]));
+        }
+    }
+}
+
+/// The first judgement comes first: no step makes good what an agent may not send.
+#[tokio::test]
+async fn no_step_makes_good_what_may_not_be_sent() {
+    let repair = "    rewrite: [ { name: repair, set: { /tenant_id: t_001, /amount: 1 } } ]\n";
+    let (server, _gate, agent) = stage(repair, "enforce").await;
+    for (arguments, code) in [
+        (json!({ "tenant_id": "t_002", "amount": 1 }), "tenant_mismatch"),
+        (json!({ "tenant_id": "t_001", "amount": 2000 }), "too_much"),
+        (json!({ "tenant_id": "t_001" }), "schema_invalid"),
+    ] {
+        assert_eq!(agent.call("oracle__pay", arguments).await.refusal(), code);
+    }
+    assert_eq!(server.executions().len(), 0);
+}
+
+/// Observe mode changes nothing, and says what enforce mode would have refused.
+#[tokio::test]
+async fn observe_mode_changes_nothing() {
+    let wrong = "    rewrite: [ { name: wrong, set: { /tenant_id: t_002 } } ]\n    strip_empty_optionals: true\n";
+    let (server, gate, agent) = stage(wrong, "observe").await;
+    assert!(agent.call("oracle__pay", given()).await.is_done());
+    assert_eq!(server.executions()[0].arguments, given());
+    let entry = gate.entries(1).await.remove(0);
+    assert_eq!(entry["would_refuse"], "tenant_mismatch", "{entry}");
+    assert_eq!((entry.get("original_params_hash"), entry.get("rewritten_by")), (None, None));
+}
+
+/// 002-23, 002-24, 002-25, 002-35: an empty optional text does not arrive, an empty required one does, and the ledger
+/// calls it a rewrite.
+#[tokio::test]
+async fn empty_optionals_are_stripped_where_the_contract_says_so() {
+    let schema = json!({ "type": "object", "properties": { "to": { "type": "string" }, "cc": { "type": "string", "minLength": 1 } },
+        "required": ["to"] });
+    for (line, refused) in [("strip_empty_optionals: true", false), ("strip_empty_optionals: false", true)] {
+        let server = Script::new().tool_with("send", &schema, Behaviour::Answers).start().await;
+        let policy =
+            format!("contracts: {{ oracle__send: {{ purpose: a test, actions: [read], secrets: [], {line} }} }}\n");
+        let gate = Setup::new().server("oracle", &server).policy(&policy).start().await;
+        let written = json!({ "to": "", "cc": "", "idempotency_key": "" });
+        let answer = gate.agent().call("oracle__send", written.clone()).await;
+        let entry = gate.entries(1).await.remove(0);
+        if refused {
+            assert_eq!(answer.refusal(), "schema_invalid", "{answer:?}");
+            continue;
+        }
+        assert!(answer.is_done(), "{answer:?}");
+        assert_eq!(server.executions()[0].arguments, json!({ "to": "" }));
+        assert_eq!(entry["rewritten_by"], json!(["strip_empty_optionals"]));
+        assert_eq!(entry["original_params_hash"], digest(&written));
+        assert_eq!(entry["params_hash"], digest(&json!({ "to": "" })));
+    }
+}
+
+/// PROTOCOL §1.2: headers that mirror arguments are made from the final call; what is not changed stays as it was written.
+#[tokio::test]
+async fn headers_are_those_of_the_final_call() {
+    let mut regional = tool("regional");
+    regional["inputSchema"] =
+        json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
+    let puppet = Puppet::with(vec![regional]).await;
+    let policy = "contracts: { puppet__regional: { purpose: a test, actions: [read], secrets: [],
+        rewrite: [ { name: home, set: { /region: eu } } ] } }\n";
+    let members = format!("url: \"{}\"", puppet.url());
+    let gate = Setup::new().server_with("puppet", &members).policy(policy).start().await;
+    let agent = gate.agent();
+    let mut message = crate::harness::agent::modern("tools/call", json!({ "name": "puppet__regional" }));
+    message["params"]["arguments"] = json!({ "region": "us", "scale": 0 });
+    let text = message.to_string().replace("\"scale\":0", "\"scale\":1.50");
+    let mut headers = agent.mirrored(&message);
+    headers.push(("Mcp-Param-Region".to_owned(), "us".to_owned()));
+    let answer = agent.post(&headers, text.as_bytes()).await;
+    assert!(answer.refusal().is_empty(), "{answer:?}");
+    let seen = &puppet.seen()[0];
+    assert_eq!(seen.header("mcp-param-region"), Some("eu"));
+    assert_eq!(seen.body["params"]["arguments"], json!({ "region": "eu", "scale": 1.5 }));
+}
+
+/// 001-28, 004-14: what a call was before it was rewritten is on the disk before it is sent.
+#[tokio::test]
+async fn a_kill_forgets_no_original() {
+    let server = Script::new().tool("pay", Behaviour::Held).start().await;
+    let setup = Setup::new().server("oracle", &server).callers(CALLERS).policy(&policy(STEPS));
+    let mut gate = setup.start().await;
+    let agent = gate.agent().token(TOKEN);
+    let calling = tokio::spawn(async move { agent.call("oracle__pay", given()).await });
+    until("the call is at its tool server", || async { (server.executions().len() == 1).then_some(()) }).await;
+    gate.kill().await;
+    calling.abort();
+    let gate = gate.setup.clone().start().await;
+    let agent = gate.agent().token(TOKEN);
+    assert_eq!(agent.call("oracle__pay", given()).await.refusal(), "outcome_unknown");
+    assert_eq!(server.executions().len(), 1);
+    let data = gate.setup.directory().join("data");
+    let listed = gate.setup.run(&["ledger", "list", "--json", "--data", data.to_str().unwrap()]).await;
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let killed: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    assert_eq!(killed["original_params_hash"], digest(&given()), "{killed}");
+    assert_eq!(killed["params_hash"], digest(&server.executions()[0].arguments));
+}
+
+/// A rewritten call is judged again as its agent sent it, through the steps as they are now.
+#[tokio::test]
+async fn a_rewritten_call_can_be_replayed() {
+    let (_server, gate, agent) = stage(STEPS, "enforce").await;
+    assert!(agent.call("oracle__pay", given()).await.is_done());
+    let id = gate.entries(1).await[0]["action_id"].as_str().unwrap().to_owned();
+    let (given, made) = (given().to_string(), json!({ "tenant_id": "t_001", "amount": 100 }).to_string());
+    let replay = async |arguments: &str| {
+        let command = ["ledger", "replay", "--config", "toolgate.yaml", id.as_str(), "--arguments", arguments];
+        let output = gate.setup.run(&command).await;
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, text, err) = replay(&given).await;
+    assert!(
+        code == Some(0) && text.contains("=> the same verdict") && text.contains("rewrite     changed"),
+        "{text}{err}"
+    );
+    let (code, _, err) = replay(&made).await;
+    assert!(code != Some(0) && err.contains("these are not the call's arguments"), "{err}");
+    let wrong = policy("    rewrite: [ { name: cap, set: { /tenant_id: t_002 } } ]\n");
+    std::fs::write(gate.setup.directory().join("policy.yaml"), wrong).unwrap();
+    let (code, text, err) = replay(&given).await;
+    assert!(code == Some(1) && text.contains("tenant_mismatch"), "{text}{err}");
+}
+
+/// `check` says what cannot be meant, `explain` what the steps would change and what becomes of it, and executes nothing.
+#[tokio::test]
+async fn check_and_explain_tell_of_the_steps() {
+    let explained = async |steps: &str| {
+        let setup = Setup::new().server_with("oracle", "url: \"http://127.0.0.1:9/mcp\"").callers(CALLERS);
+        let setup = setup.policy(&policy(steps));
+        setup.write();
+        let arguments = given().to_string();
+        let output = setup
+            .run(&[
+                "explain",
+                "--config",
+                "toolgate.yaml",
+                "--agent",
+                "bot",
+                "--tool",
+                "oracle__pay",
+                "--arguments",
+                &arguments,
+            ])
+            .await;
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, text) = explained(STEPS).await;
+    assert_eq!(code, Some(0), "{text}");
+    for line in ["rewrite     changed", "/amount: 500 → 100", "/note: \"\" → absent", "/currency: absent → \"EUR\""]
+    {
+        assert!(text.contains(line), "{line} is not in:\n{text}");
+    }
+    let (code, text) = explained("    rewrite: [ { name: wrong, set: { /tenant_id: t_002 } } ]\n").await;
+    assert!(code == Some(1) && text.contains("=> refused: tenant_mismatch"), "{text}");
+    let (code, text) = explained("    strip_empty_optionals: true\n").await;
+    assert!(code == Some(0) && text.contains("=> the call would be sent"), "{text}");
+    let setup = Setup::new().server_with("oracle", "url: \"http://127.0.0.1:9/mcp\"").callers(CALLERS);
+    let wrong = "    rewrite: [ { name: a, set: { /amount: 0 } }, { name: a, clamp: { /x: {} } }, { name: b } ]\n";
+    let setup = setup.policy(&policy(wrong));
+    setup.write();
+    let output = setup.run(&["check", "toolgate.yaml"]).await;
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "the contract's own schema refuses this value",
+        "`a` is the name of two steps",
+        "bounds nothing",
+        "a step does one thing",
+        "4 errors",
+    ] {
+        assert!(text.contains(line), "{line} is not in:\n{text}");
+    }
+}
