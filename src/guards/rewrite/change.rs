@@ -97,7 +97,7 @@ fn computed(lines: BTreeMap<String, String>, problems: &mut Problems) -> Change 
         let mut line = |(pointer, source): (String, String)| {
             problems.under(pointer.clone(), |problems| {
                 let expression = gathering.read(&source, problems);
-                Place::compile(&pointer, problems).zip(expression)
+                Place::compile(&pointer, problems).zip(expression.map(|(_, compiled)| compiled))
             })
         };
         lines.into_iter().filter_map(&mut line).collect()

@@ -2,12 +2,11 @@
 
 use super::*;
 use crate::guards::Mode;
-use crate::model::ids::{AgentId, TenantId};
+use crate::model::ids::TenantId;
 use serde_json::json;
 
 fn caller() -> Caller {
-    let (agent, tenant) = (AgentId::new("bot"), Some(TenantId::new("t_001")));
-    Caller { agent, tenant, roles: vec!["teller".to_owned()], group: None, model: None, owner: false }
+    Caller { tenant: Some(TenantId::new("t_001")), roles: vec!["teller".to_owned()], ..Caller::named("bot") }
 }
 
 fn compile(written: &Value, schema: &Value) -> (Rule, Vec<String>) {

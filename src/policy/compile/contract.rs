@@ -4,7 +4,7 @@ use super::server_of;
 use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, output, permission};
 use crate::guards::{results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
-use crate::model::ids::{SEPARATOR, ServerName, ToolName};
+use crate::model::ids::{SEPARATOR, ServerName};
 use crate::model::pointer::{is_pointer, steps};
 use crate::policy::file::Contract;
 use crate::policy::shape::suggest;
@@ -61,8 +61,7 @@ fn section_by_section(
     timeout: Duration,
     problems: &mut Problems,
 ) -> ToolRules {
-    judge_words(&contract, problems);
-    effect::judge(&contract, servers, problems);
+    judge_words(&contract, servers, problems);
     let changes = effect::changes(&contract.actions);
     let (budget, idempotency) = compile_times(&contract, timeout, problems);
     let Contract {
@@ -98,22 +97,21 @@ fn section_by_section(
     let confirms = confirms.map(|one| problems.under(confirms::Settings::NAME, |problems| one.compile(problems)));
     let needs = needs(&permission, confirms.as_ref(), variants.as_ref().map(|variants| variants.by.as_str()));
     let keyed = idempotency.as_ref().map(idempotency::Rule::reads).unwrap_or_default();
-    let needed: Vec<_> = needs.iter().map(|needed| needed.path.clone()).collect();
-    let judged = [needed, keyed, rules.reads().to_vec(), rewrite.reads()].concat();
+    let judged = [paths(&needs), keyed, rules.reads().to_vec(), rewrite.reads()].concat();
     let named: Vec<String> = [audit.clone(), rewrite.brings(), secrets.names().collect()].concat();
-    let rollback = side_effect.as_ref().and_then(|effect| effect.rollback.as_ref());
+    let arguments = arguments.beside(&judged, &named).stripping(strip_empty_optionals);
     ToolRules {
         purpose,
         actions,
         side_effect: changes,
-        rollback: rollback.map(|rollback| ToolName::new(&rollback.tool)),
+        rollback: effect::rollback(side_effect.as_ref()),
         writes: side_effect.map(|effect| effect.writes),
         variant: None,
         needs,
         variants: None,
         owner_only,
         providers_allowed: providers_allowed.unwrap_or_default(),
-        arguments: arguments.beside(&judged, &named).stripping(strip_empty_optionals),
+        arguments,
         permission,
         rules,
         rewrite,
@@ -129,7 +127,7 @@ fn section_by_section(
 }
 
 /// What needs no compiling.
-fn judge_words(contract: &Contract, problems: &mut Problems) {
+fn judge_words(contract: &Contract, servers: &[ServerName], problems: &mut Problems) {
     if contract.purpose.trim().is_empty() {
         problems.under("purpose", |problems| problems.error("is blank", "say what the tool is for"));
     }
@@ -138,6 +136,7 @@ fn judge_words(contract: &Contract, problems: &mut Problems) {
         judge_providers(contract.providers_allowed.as_deref().unwrap_or_default(), problems);
     });
     audit::judge(&contract.audit, contract.audit_fields.as_deref(), problems);
+    effect::judge(contract, servers, problems);
 }
 
 /// How long a call may take, and how long its key is known: one limits the other.
@@ -169,6 +168,10 @@ fn needs(permission: &permission::Rule, confirms: Option<&confirms::Rule>, by: O
     let judged = permission.pointers().map(|(keys, pointer)| one(permission::Settings::NAME, keys, pointer));
     let draft = confirms.map(|confirms| one(confirms::Settings::NAME, &["draft"], confirms.draft()));
     judged.chain(draft).chain(by.map(|by| one("variants", &["by"], by))).collect()
+}
+
+fn paths(needs: &[Needed]) -> Vec<Vec<String>> {
+    needs.iter().map(|needed| needed.path.clone()).collect()
 }
 
 /// Which calls are the same: as written, and a draft is confirmed once where nothing is.

@@ -2,7 +2,7 @@
 
 use super::server_of;
 use crate::model::diagnostic::Problems;
-use crate::model::ids::ServerName;
+use crate::model::ids::{ServerName, ToolName};
 use crate::model::pointer::is_pointer;
 use crate::policy::file::{Contract, Rollback, SideEffect};
 use serde_json::Value;
@@ -17,6 +17,11 @@ const MAX_VALUES: usize = 256;
 /// Is there an action besides reading?
 pub(super) fn changes(actions: &[String]) -> bool {
     actions.iter().any(|action| action != "read")
+}
+
+/// The tool whose call takes the effect back.
+pub(super) fn rollback(side_effect: Option<&SideEffect>) -> Option<ToolName> {
+    Some(ToolName::new(&side_effect?.rollback.as_ref()?.tool))
 }
 
 /// What a contract says of its effect agrees with itself.
