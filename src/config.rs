@@ -276,20 +276,17 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     } = settings;
     let Named { servers: declared, agents, open } = named;
     let listen = problems.under("listen", |problems| doors::agents(&listen, open, mode, problems));
-    let tokens = callers.iter().filter_map(|caller| caller.token.as_ref());
-    let tokens: Vec<&Secret> = tokens.chain(front_ends.iter().map(|front_end| &front_end.token)).collect();
-    let admin = problems.under("admin", |problems| doors::operators(admin, &tokens, problems));
-    let identity = identity::Settings { callers, front_ends }.compile(problems);
+    let callers = identity::Settings { callers, front_ends };
+    let admin = problems.under("admin", |problems| doors::operators(admin, &callers.tokens(), problems));
+    let identity = callers.compile(problems);
     let servers = problems.under("servers", |problems| servers::compile(servers, directory, problems));
     let secrets = problems.under("secrets", |problems| secrets::compile(secrets, &declared, directory, problems));
     let data = problems.under("data", |problems| doors::data(&data, directory, problems));
-    problems.under("allowed_hosts", |problems| doors::judge_hosts(&allowed_hosts, problems));
-    problems.under("allowed_origins", |problems| doors::judge_origins(&allowed_origins, problems));
+    doors::judge_allowed(&allowed_hosts, &allowed_origins, problems);
     let policies = problems.under("policies", |problems| doors::policies(&policies, mode, directory, problems));
     let hooks = problems.under("hooks", |problems| hooks::Settings(hooks).compile_for(&declared, problems));
     let methods = problems.under("methods", |problems| doors::methods(methods, problems));
-    let session_header =
-        problems.under("session_header", |problems| doors::session_header(session_header.as_deref(), problems));
+    let session_header = session_header.map(|name| doors::session_header(&name, problems));
     let disabled = servers.values().filter(|server| server.disabled).map(|server| server.name.clone()).collect();
     let pins = pins.and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
     let timeouts = servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect();

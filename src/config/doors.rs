@@ -76,7 +76,13 @@ pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &
     Some(Admin { listen, tokens: known })
 }
 
-pub(super) fn judge_hosts(hosts: &[String], problems: &mut Problems) {
+/// Who else may ask at the doors.
+pub(super) fn judge_allowed(hosts: &[String], origins: &[String], problems: &mut Problems) {
+    problems.under("allowed_hosts", |problems| judge_hosts(hosts, problems));
+    problems.under("allowed_origins", |problems| judge_origins(origins, problems));
+}
+
+fn judge_hosts(hosts: &[String], problems: &mut Problems) {
     for (index, host) in hosts.iter().enumerate() {
         if host.is_empty() || host.contains(['/', '*', ' ', '@']) {
             problems.under(index.to_string(), |problems| {
@@ -86,7 +92,7 @@ pub(super) fn judge_hosts(hosts: &[String], problems: &mut Problems) {
     }
 }
 
-pub(super) fn judge_origins(origins: &[String], problems: &mut Problems) {
+fn judge_origins(origins: &[String], problems: &mut Problems) {
     for (index, origin) in origins.iter().enumerate() {
         let read = Url::parse(origin).ok().filter(Url::has_host);
         if read.is_none_or(|url| url.origin().ascii_serialization() != *origin) {
@@ -134,15 +140,17 @@ pub(super) fn pins(written: pins::Settings, directory: &Path, problems: &mut Pro
     Some(Source { file: directory.join(file), require })
 }
 
-pub(super) fn session_header(name: Option<&str>, problems: &mut Problems) -> Option<String> {
-    let name = name?.to_ascii_lowercase();
+pub(super) fn session_header(name: &str, problems: &mut Problems) -> String {
+    let name = name.to_ascii_lowercase();
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if name.is_empty() || !plain {
-        problems.error("is no name of a header", "use letters, digits and `-`, such as x-session-id");
-    } else if name.starts_with("mcp-") || ["authorization", "host", "content-length", "cookie"].contains(&&*name) {
-        problems.error("is a header with a meaning of its own", "use another, such as x-session-id");
-    }
-    Some(name)
+    problems.under("session_header", |problems| {
+        if name.is_empty() || !plain {
+            problems.error("is no name of a header", "use letters, digits and `-`, such as x-session-id");
+        } else if name.starts_with("mcp-") || ["authorization", "host", "content-length", "cookie"].contains(&&*name) {
+            problems.error("is a header with a meaning of its own", "use another, such as x-session-id");
+        }
+    });
+    name
 }
 
 pub(super) fn methods(settings: MethodSettings, problems: &mut Problems) -> Methods {

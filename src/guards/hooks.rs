@@ -61,7 +61,7 @@ pub enum On {
 }
 
 /// As run. The default has no hooks.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Rule {
     hooks: Vec<(On, Vec<Pattern>, Arc<Hook>)>,
 }

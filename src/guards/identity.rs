@@ -112,6 +112,14 @@ pub enum Unauthorized {
 
 // === impl Settings ===
 
+impl Settings {
+    /// The tokens by which agents and front-ends are known.
+    pub fn tokens(&self) -> Vec<&Secret> {
+        let tokens = self.callers.iter().filter_map(|caller| caller.token.as_ref());
+        tokens.chain(self.front_ends.iter().map(|front_end| &front_end.token)).collect()
+    }
+}
+
 impl Section for Settings {
     type Rule = Rule;
     const NAME: &'static str = "callers";

@@ -62,7 +62,6 @@ fn section_by_section(
     problems: &mut Problems,
 ) -> ToolRules {
     judge_words(&contract, servers, problems);
-    let changes = effect::changes(&contract.actions);
     let (budget, idempotency) = compile_times(&contract, timeout, problems);
     let Contract {
         purpose,
@@ -96,14 +95,13 @@ fn section_by_section(
     let output = problems.under(output::Settings::NAME, |problems| output.compile(problems));
     let confirms = confirms.map(|one| problems.under(confirms::Settings::NAME, |problems| one.compile(problems)));
     let needs = needs(&permission, confirms.as_ref(), variants.as_ref().map(|variants| variants.by.as_str()));
-    let keyed = idempotency.as_ref().map(idempotency::Rule::reads).unwrap_or_default();
-    let judged = [paths(&needs), keyed, rules.reads().to_vec(), rewrite.reads()].concat();
+    let judged = [paths(&needs, idempotency.as_ref()), rules.reads().to_vec(), rewrite.reads()].concat();
     let named: Vec<String> = [audit.clone(), rewrite.brings(), secrets.names().collect()].concat();
     let arguments = arguments.beside(&judged, &named).stripping(strip_empty_optionals);
     ToolRules {
         purpose,
+        side_effect: effect::changes(&actions),
         actions,
-        side_effect: changes,
         rollback: effect::rollback(side_effect.as_ref()),
         writes: side_effect.map(|effect| effect.writes),
         variant: None,
@@ -115,8 +113,7 @@ fn section_by_section(
         permission,
         rules,
         rewrite,
-        // What changes something is told apart whether its contract says how or not (004-53).
-        idempotency: idempotency.or_else(|| changes.then(idempotency::Rule::default)),
+        idempotency,
         confirms,
         output,
         budget,
@@ -156,6 +153,8 @@ fn compile_times(
             rule
         })
     });
+    // What changes something is told apart whether its contract says how or not (004-53).
+    let keys = keys.or_else(|| effect::changes(&contract.actions).then(idempotency::Rule::default));
     (budget, keys)
 }
 
@@ -170,8 +169,10 @@ fn needs(permission: &permission::Rule, confirms: Option<&confirms::Rule>, by: O
     judged.chain(draft).chain(by.map(|by| one("variants", &["by"], by))).collect()
 }
 
-fn paths(needs: &[Needed]) -> Vec<Vec<String>> {
-    needs.iter().map(|needed| needed.path.clone()).collect()
+/// They, and those by which calls are told apart.
+fn paths(needs: &[Needed], keys: Option<&idempotency::Rule>) -> Vec<Vec<String>> {
+    let keyed = keys.map(idempotency::Rule::reads).unwrap_or_default();
+    needs.iter().map(|needed| needed.path.clone()).chain(keyed).collect()
 }
 
 /// Which calls are the same: as written, and a draft is confirmed once where nothing is.
