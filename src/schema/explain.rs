@@ -22,10 +22,21 @@ const MAX_CHAIN: usize = 16;
 pub(super) fn explain(schema: &Value, patterns: &Patterns, arguments: &Value) -> Violation {
     let reference_alone = preflight::dialect(schema) == Some(Dialect::Draft07);
     let mut walk = Walk { root: schema, reference_alone, patterns, left: STEPS, path: Vec::new() };
-    pattern::resumed(|| walk.find(schema, arguments, 0)).flatten().unwrap_or_else(|| Violation {
+    let found = pattern::resumed(|| walk.find(schema, arguments, 0)).flatten();
+    let Breach { pointer, expected, got } = found.unwrap_or_else(|| Breach {
         pointer: String::new(),
         expected: "arguments that match the tool's input schema".to_owned(),
-    })
+        got: None,
+    });
+    Violation { pointer, expected: got.map_or(expected.clone(), |got| format!("{expected}, got {got}")) }
+}
+
+/// A violation in the making.
+struct Breach {
+    pointer: String,
+    expected: String,
+    /// The type of the value, where that is what is wrong with it.
+    got: Option<&'static str>,
 }
 
 struct Walk<'a> {
@@ -38,12 +49,12 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn violation(&self, expected: String) -> Violation {
-        Violation { pointer: pointer(&self.path), expected }
+    fn violation(&self, expected: String) -> Breach {
+        Breach { pointer: pointer(&self.path), expected, got: None }
     }
 
     /// A certain fault of `value` under `schema`; none when there is none or it is not among what is looked for.
-    fn find(&mut self, schema: &Value, value: &Value, chain: usize) -> Option<Violation> {
+    fn find(&mut self, schema: &Value, value: &Value, chain: usize) -> Option<Breach> {
         self.left = self.left.checked_sub(1)?;
         let members = match schema {
             Value::Object(members) => members,
@@ -54,7 +65,7 @@ impl<'a> Walk<'a> {
             return self.combined(members, value, chain);
         }
         if let Some(expected) = words::itself(members, value) {
-            return Some(self.violation(expected));
+            return Some(Breach { got: words::another_kind(members, value), ..self.violation(expected) });
         }
         let found = match value {
             Value::String(_) => self.text(members, value),
@@ -65,7 +76,7 @@ impl<'a> Walk<'a> {
         found.or_else(|| self.combined(members, value, chain))
     }
 
-    fn text(&self, members: &Map<String, Value>, value: &Value) -> Option<Violation> {
+    fn text(&self, members: &Map<String, Value>, value: &Value) -> Option<Breach> {
         if let Some(pattern) = members.get("pattern").and_then(Value::as_str)
             && let Some(compiled) = self.patterns.get(pattern)
             && !compiled.matches(value)
@@ -78,7 +89,7 @@ impl<'a> Walk<'a> {
         (!judge.is_valid(value)).then(|| self.violation(format!("text in the format `{}`", shown(format))))
     }
 
-    fn object(&mut self, members: &Map<String, Value>, object: &Map<String, Value>) -> Option<Violation> {
+    fn object(&mut self, members: &Map<String, Value>, object: &Map<String, Value>) -> Option<Breach> {
         let required = members.get("required").and_then(Value::as_array);
         let absent = required.into_iter().flatten().filter_map(Value::as_str).find(|name| !object.contains_key(*name));
         if let Some(name) = absent {
@@ -100,7 +111,7 @@ impl<'a> Walk<'a> {
         None
     }
 
-    fn array(&mut self, members: &Map<String, Value>, elements: &[Value]) -> Option<Violation> {
+    fn array(&mut self, members: &Map<String, Value>, elements: &[Value]) -> Option<Breach> {
         let first = ["prefixItems", "items"].into_iter().find_map(|keyword| members.get(keyword)?.as_array());
         let first = first.map_or(&[][..], Vec::as_slice);
         let rest = members.get("items").filter(|items| !items.is_array());
@@ -110,14 +121,14 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn below(&mut self, step: &str, schema: &Value, value: &Value) -> Option<Violation> {
+    fn below(&mut self, step: &str, schema: &Value, value: &Value) -> Option<Breach> {
         self.path.push(step.to_owned());
         let found = self.find(schema, value, 0);
         self.path.pop();
         found
     }
 
-    fn combined(&mut self, members: &Map<String, Value>, value: &Value, chain: usize) -> Option<Violation> {
+    fn combined(&mut self, members: &Map<String, Value>, value: &Value, chain: usize) -> Option<Breach> {
         if chain > MAX_CHAIN {
             return None;
         }
@@ -143,12 +154,14 @@ impl<'a> Walk<'a> {
     }
 
     /// One violation out of those of all branches: the alternatives here, or else the branch that got furthest.
-    fn one_of(&self, faults: Vec<Violation>) -> Option<Violation> {
+    fn one_of(&self, faults: Vec<Breach>) -> Option<Breach> {
         let here = pointer(&self.path);
         if faults.len() <= 4 && faults.iter().all(|fault| fault.pointer == here) {
+            // Of another type for all of them, or not the type is what is wrong.
+            let got = faults.iter().map(|fault| fault.got).reduce(|one, other| one.and(other)).flatten();
             let mut words: Vec<String> = faults.into_iter().map(|fault| fault.expected).collect();
             words.dedup();
-            return Some(self.violation(cut(&words.join(", or "), 300)));
+            return Some(Breach { got, ..self.violation(cut(&words.join(", or "), 300)) });
         }
         faults.into_iter().reduce(|best, fault| if fault.pointer.len() > best.pointer.len() { fault } else { best })
     }

@@ -32,9 +32,9 @@ fn both_schemas_must_accept_and_the_servers_is_asked_first() {
         }
     };
     for (arguments, pointer, words) in [
-        (json!({ "amount": "x" }), "/amount", "expected an integer"),
+        (json!({ "amount": "x" }), "/amount", "expected an integer, got a string"),
         (json!({ "amount": 11 }), "/amount", "expected at most 10"),
-        (json!({ "amount": "x", "day": "x" }), "/amount", "expected an integer"),
+        (json!({ "amount": "x", "day": "x" }), "/amount", "expected an integer, got a string"),
         (json!({ "day": "x" }), "/day", "expected text in the format `date`"),
         // A3: a name of either schema in another case, though both are open.
         (json!({ "Amount": 1 }), "/Amount", "expected the property `amount`, spelt exactly so"),

@@ -56,6 +56,19 @@ pub(super) fn itself(members: &Map<String, Value>, value: &Value) -> Option<Stri
     })
 }
 
+/// The type of `value`, if `members` ask for another.
+pub(super) fn another_kind(members: &Map<String, Value>, value: &Value) -> Option<&'static str> {
+    kind(members.get("type")?, value)?;
+    Some(match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    })
+}
+
 fn kind(wanted: &Value, value: &Value) -> Option<String> {
     let kinds: Vec<&str> = match wanted {
         Value::String(kind) => vec![kind],

@@ -19,6 +19,7 @@ fn fault(schema: &Value, arguments: &Value) -> (String, String) {
     (violation.pointer, violation.expected)
 }
 
+/// 002-15: and of which type the value is, where it is of another.
 #[test]
 fn a_violation_names_the_place_and_what_was_expected() {
     let invoice = json!({
@@ -39,22 +40,22 @@ fn a_violation_names_the_place_and_what_was_expected() {
     });
     let with = |name: &str, value: Value| json!({ "customer": { "id": "c" }, name: value });
     let table = [
-        (json!([]), "", "an object"),
+        (json!([]), "", "an object, got an array"),
         (json!({}), "", "the property `customer` to be present"),
         (json!({ "customer": {} }), "/customer", "the property `id` to be present"),
         (json!({ "customer": { "id": "secret" } }), "/customer/id", "at most 4 characters"),
         (json!({ "customer": { "id": "" } }), "/customer/id", "at least 1 character"),
         (json!({ "customer": { "id": "c", "x": 1 } }), "/customer", "no property named `x`"),
-        (with("amount", json!("7")), "/amount", "an integer"),
-        (with("amount", json!(1.5)), "/amount", "an integer"),
+        (with("amount", json!("7")), "/amount", "an integer, got a string"),
+        (with("amount", json!(1.5)), "/amount", "an integer, got a number"),
         (with("amount", json!(0)), "/amount", "at least 1"),
         (with("amount", json!(11)), "/amount", "at most 10"),
         (with("currency", json!("EUR")), "/currency", "one of \"CNY\", \"USD\""),
         (with("tags", json!(["a", "B"])), "/tags/1", "text that matches the pattern `^[a-z]+$`"),
         (with("tags", json!(["a", "b", "c"])), "/tags", "at most 2 items"),
-        (with("note", json!(1)), "/note", "a string, or null"),
+        (with("note", json!(1)), "/note", "a string, or null, got a number"),
         (with("kind", json!("final")), "/kind", "the value \"draft\""),
-        (with("a/b", json!("yes")), "/a~1b", "true or false"),
+        (with("a/b", json!("yes")), "/a~1b", "true or false, got a string"),
         (with("unknown", json!(1)), "", "no property named `unknown`"),
         (with("e\u{7}\u{202e}", json!(1)), "", "no property named `e\u{fffd}\u{fffd}`"),
     ];
