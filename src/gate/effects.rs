@@ -111,6 +111,7 @@ impl Effects {
         }
         let is_counted = asked.limits.is_limited() || policy.repetition.is_watching();
         trail.used = is_counted.then(|| before.as_ref().map_or((0, 0), |task| (task.steps, task.cost)));
+        trail.cost = asked.price.cost;
         Ok(Bill { task, session, asked, before, watched: policy.repetition.is_watching() })
     }
 
@@ -189,9 +190,10 @@ impl Effects {
         Ok(())
     }
 
-    /// Step 9 for a call without a claim: its part of the budget, when there is one, and what it `left`.
+    /// Step 9 for a call without a claim: its part of the budget, when there is one, and what it `left`. Where circles are
+    /// watched for, its task has to know of it without a budget, too.
     pub(super) async fn reserve(&self, bill: &Bill, left: &mut Option<Value>) -> Result<Option<Reserved>, Refusal> {
-        if !bill.asked.limits.is_limited() {
+        if !bill.asked.limits.is_limited() && !bill.watched {
             return Ok(None);
         }
         let (task, price) = (bill.task, bill.asked.price.clone());

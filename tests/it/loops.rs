@@ -1,0 +1,82 @@
+//! Tasks that go in circles are stopped, and agents that do what they read go on.
+
+use crate::puppet::{Puppet, tool};
+use crate::stage::{Gate, Settings, code};
+use serde_json::{Value, json};
+
+const CALLERS: &str = "\n  - { agent: ann, token: token-of-agent-ann, tenant: t_001 }\n";
+
+const POLICY: &str = "
+contracts:
+  oracle__read: { purpose: test, actions: [read], secrets: [], permission: { tenant: /tenant }, arguments: { properties: { n: {} } } }
+  oracle__poll: { purpose: test, actions: [read], secrets: [] }
+repetition: { warn: 2, stop: 4, ping_pong: 4, refusals: 4 }
+";
+
+/// So many calls pass before the task is stopped.
+const MOST: usize = 4;
+
+/// A tool and its arguments.
+type Call = (&'static str, Value);
+
+async fn stage() -> (Puppet, Gate) {
+    let puppet = Puppet::with(["read", "poll"].map(tool).to_vec()).await;
+    let servers = vec![("oracle", puppet.url())];
+    let settings = Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: false };
+    (puppet, Gate::start(settings).await)
+}
+
+/// Makes a call in a task of its own name.
+async fn call(gate: &Gate, task: &str, (name, arguments): Call) -> Value {
+    let params =
+        json!({ "name": format!("oracle__{name}"), "arguments": arguments, "_meta": { "dev.toolgate/task": task } });
+    gate.agent().token("token-of-agent-ann").ask("tools/call", params).await
+}
+
+/// What a refusal tells the model to do: the sentences after the one that says whether the tool ran.
+fn next_step(answer: &Value) -> String {
+    let words = answer["result"]["content"][0]["text"].as_str().unwrap();
+    words.split_once("did not run. ").map(|(_, next)| next.to_owned()).unwrap_or_default()
+}
+
+/// 003-115, SEMANTICS §6: an agent that goes in circles with calls that nothing else is against is stopped after so many,
+/// without any budget: it reads that this is final, and to do something else or to report; soon nothing more is sent.
+#[tokio::test]
+async fn a_task_that_goes_in_circles_is_stopped() {
+    let (puppet, gate) = stage().await;
+    // What was refused is no part of a circle, so that each call of two gets as far as one alone.
+    let agents: [(&str, fn(usize) -> Call, usize); 2] = [
+        ("the same", |_| ("poll", json!({ "n": 1 })), MOST),
+        ("two in turn", |n| ("poll", json!({ "n": n % 2 })), 2 * MOST),
+    ];
+    for (task, act, most) in agents {
+        puppet.forget();
+        let mut stopped = Vec::new();
+        for n in 0..20 {
+            let answer = call(&gate, task, act(n)).await;
+            let Some(code) = code(&answer) else { continue };
+            assert_eq!(code, "loop_detected", "{task}: {answer}");
+            assert_eq!(answer["result"]["_meta"]["dev.toolgate/decision"]["final"], true, "{task}: {answer}");
+            assert_eq!(next_step(&answer), "Don't send it again: do something else, or report what is missing.");
+            stopped.push(n);
+        }
+        assert_eq!(stopped[0], MOST, "{task}");
+        assert!(puppet.executions() <= most, "{task}: {stopped:?}");
+        assert!((2 * most..20).all(|n| stopped.contains(&n)), "{task}: {stopped:?}");
+        assert_eq!(code(&call(&gate, task, ("poll", json!({ "n": 7 }))).await), None, "something else is tried");
+    }
+    let entries = gate.entries(42).await;
+    assert!(entries.iter().filter(|entry| entry["aborted_reason"] == "loop_detected").count() >= 16 + 12);
+}
+
+/// SEMANTICS §4: a refusal says what to do next, and an agent that does it goes on.
+#[tokio::test]
+async fn an_agent_that_listens_goes_on() {
+    let (puppet, gate) = stage().await;
+    for n in 0..3 * MOST {
+        let refused = call(&gate, "t", ("read", json!({ "tenant": "t_999", "n": n }))).await;
+        assert_eq!(next_step(&refused), "Call again with the caller's own tenant.");
+        assert_eq!(code(&call(&gate, "t", ("read", json!({ "tenant": "t_001", "n": n }))).await), None);
+    }
+    assert_eq!(puppet.executions(), 3 * MOST);
+}
