@@ -80,6 +80,7 @@ fn finish(
     held.late = late.map(|exchange| Late { exchange, rules: rules.clone(), tool: tool.clone() });
     let structured = ended.as_ref().ok().and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
     held.cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
+    trail.cost = held.cost.unwrap_or(trail.cost);
     let ending = trail.answered(true, ended);
     match (held.proof, &ending) {
         (Proof::Unknown, _) => Err(Refusal::OutcomeUnknown),

@@ -96,7 +96,7 @@ fn tally(gate: &Gate, trail: &Trail, (claimed, executed): (bool, Option<u64>), e
         is_replayed: trail.replayed,
         is_failed_first: claimed && ending.is_err(),
         executed,
-        used: trail.used.map(|(steps, cost)| (steps + taken, cost)),
+        used: trail.used.map(|(steps, cost)| (steps + taken, cost.saturating_add(taken * trail.cost))),
         remaining: trail.remaining.as_ref(),
     };
     gate.metrics.effects(&tally, trail.now());

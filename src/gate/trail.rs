@@ -92,6 +92,8 @@ pub struct Trail {
     pub remaining: Option<Value>,
     /// Steps that its task had used before it, and their cost in millionths, when that is counted.
     pub used: Option<(u64, u64)>,
+    /// What it costs if it is sent, in millionths: as its contract says, or as its answer does.
+    pub cost: u64,
     /// Where its task was, when its agent says where it is.
     pub before: Option<State>,
     /// What its task has done, when that is to be summarized.
@@ -124,6 +126,7 @@ impl Trail {
             fence: None,
             remaining: None,
             used: None,
+            cost: 0,
             before: None,
             evidence: Vec::new(),
             draft: None,

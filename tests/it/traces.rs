@@ -3,8 +3,8 @@
 
 use crate::harness::gate::Setup;
 use crate::harness::tool_server::script::{LEGACY, MODERN};
-use crate::harness::until;
-use crate::puppet::{Puppet, tool};
+use crate::harness::{DEADLINE, until};
+use crate::puppet::{Answer, Puppet, tool};
 use crate::stage;
 use axum::body::Bytes;
 use serde_json::json;
@@ -114,4 +114,61 @@ async fn a_refused_call_says_so_on_its_span() {
     let marks = [b"error.type".to_vec(), b"rbac_denied".to_vec()];
     until("a span that says the code", || async { collector.with(&marks) }).await;
     assert_eq!(puppet.executions(), 0);
+}
+
+/// 003-108, 003-109, 003-110, 003-111: what tasks have used is scraped under the documents' names: steps and cost after each
+/// call, as the contract says it or the result reports it; calls; milliseconds. A refused call uses nothing.
+#[tokio::test]
+async fn what_tasks_use_is_scraped_under_the_documents_names() {
+    let puppet = Puppet::with(["pay", "read", "ask"].map(tool).to_vec()).await;
+    puppet.answers(|_| {
+        Answer::Result(json!({ "content": [], "structuredContent": { "tokens": 4 }, "resultType": "complete" }))
+    });
+    let policy = "
+contracts:
+  oracle__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [], budget: { cost: 2.5 } }
+  oracle__read: { purpose: test, actions: [read], secrets: [], budget: { cost: 1 }, permission: { roles: [reader] } }
+  oracle__ask: { purpose: test, actions: [write], irreversible: true, secrets: [], budget: { cost: 1, cost_from: /tokens } }
+budgets: { global: { max_steps: 100, max_cost: 100 } }
+";
+    let callers = "
+  - { agent: ann, token: token-of-agent-ann, roles: [reader] }
+  - { agent: bob, token: token-of-agent-bob }
+";
+    let servers = vec![("oracle", puppet.url())];
+    let settings = stage::Settings { servers, callers, more: "", policy: policy.to_owned(), observe: false };
+    let gate = stage::Gate::start(settings).await;
+    let scraped = async || {
+        let mut values = Vec::new();
+        for name in ["steps_used_count", "steps_used_sum", "token_cost_sum", "tool_calls_total", "latency_ms_count"] {
+            values.push(gate.metric(&format!("toolgate_{name}")).await);
+        }
+        values
+    };
+    let text = gate.gate.operators("/metrics").await;
+    for name in ["steps_used_sum 0", "token_cost_sum 0", "tool_calls_total 0", "latency_ms_sum 0"] {
+        assert!(text.contains(&format!("\ntoolgate_{name}")), "{name} is there from the start: {text}");
+    }
+    for (n, (who, tool, task, refused, expected)) in [
+        ("ann", "pay", "one", None, [1.0, 1.0, 2.5, 1.0, 1.0]),
+        ("ann", "pay", "one", None, [2.0, 3.0, 7.5, 2.0, 2.0]),
+        ("ann", "read", "one", None, [3.0, 6.0, 13.5, 3.0, 3.0]),
+        ("ann", "pay", "two", None, [4.0, 7.0, 16.0, 4.0, 4.0]),
+        ("ann", "ask", "one", None, [5.0, 11.0, 26.0, 5.0, 5.0]),
+        ("bob", "read", "one", Some("rbac_denied"), [5.0, 11.0, 26.0, 5.0, 6.0]),
+        ("ann", "read", "one", None, [6.0, 16.0, 37.0, 6.0, 7.0]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let meta = json!({ "dev.toolgate/task": task });
+        let params = json!({ "name": format!("oracle__{tool}"), "arguments": { "n": n }, "_meta": meta });
+        let answer = gate.agent().token(&format!("token-of-agent-{who}")).ask("tools/call", params).await;
+        assert_eq!(stage::code(&answer).as_deref(), refused, "{answer}");
+        assert_eq!(scraped().await, expected, "call {n}");
+    }
+    let latency = gate.metric("toolgate_latency_ms_sum").await;
+    assert!(latency > 0.0 && latency < 1000.0 * DEADLINE.as_secs_f64(), "{latency}");
+    let all = gate.metric("toolgate_latency_ms_bucket{le=\"+Inf\"}").await;
+    assert!((all - 7.0).abs() < 0.1, "{all}");
 }

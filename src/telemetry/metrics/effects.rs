@@ -34,7 +34,7 @@ pub struct Tally<'a> {
     pub is_failed_first: bool,
     /// It changes something and was sent: a digest of trace, tool and arguments.
     pub executed: Option<u64>,
-    /// Steps that its task has used, and their cost in millionths of a unit.
+    /// Steps that its task has used, this call included, and their cost in millionths of a unit.
     pub used: Option<(u64, u64)>,
     /// What its task has left, by dimension.
     pub remaining: Option<&'a serde_json::Value>,
@@ -147,7 +147,7 @@ impl Effects {
         registry.register("toolgate_steps_used", "Steps that the task of a call had used", self.steps.clone());
         registry.register(
             "toolgate_token_cost",
-            "Cost that the task of a call had run up before it",
+            "Cost that the task of a call had run up, the call included",
             self.cost.clone(),
         );
         registry.register(
