@@ -255,6 +255,30 @@ fn each_of_these_has_one_place() {
     report("anyhow is for app, cli and main", erased);
 }
 
+/// 002-13: whatever door a call comes in by, it becomes one in one place, its arguments are checked in one, and only that check
+/// asks a schema whether it accepts them.
+#[test]
+fn arguments_are_read_and_checked_in_one_place() {
+    for (what, pattern, expected) in [
+        ("a message becomes a call", r"= ToolCall \{", &["src/downstream/route.rs"][..]),
+        ("a call goes to the gate", r"\.call_tool\(", &["src/downstream/route.rs"]),
+        ("its arguments are checked", r"\.arguments\s*\.check\(", &["src/gate/judge.rs"]),
+        // Arguments; results; and, when a policy is loaded, what its contracts set.
+        (
+            "a schema is asked",
+            r"\.accepts\(",
+            &["src/guards/arguments.rs", "src/guards/results.rs", "src/guards/rewrite/against.rs"],
+        ),
+    ] {
+        let mut found = places(pattern, |_| false);
+        for place in &mut found {
+            place.truncate(place.find(':').unwrap());
+        }
+        found.sort();
+        assert_eq!(found, expected, "{what} in one place");
+    }
+}
+
 #[test]
 fn exceptions_to_lints_give_a_reason() {
     let mut broken = Vec::new();

@@ -43,7 +43,35 @@ pub fn text(kind: Kind) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, text};
+    use super::{File, Kind, Settings, pack, schema_of, text};
+    use crate::model::diagnostic::Problems;
+    use crate::policy::shape::{self, AsWritten};
+    use clap::ValueEnum as _;
+    use serde_json::{Value, json};
+
+    /// What a file of that kind is described by, and what is said of a key that the description does not have. The bound is the
+    /// test: what cannot be described, read and sent to another thread does not compile here.
+    fn written<T: AsWritten>() -> (Value, Vec<String>) {
+        let mut problems = Problems::default();
+        let _: Option<T> = shape::read(json!({ "no_such_key": 1 }), &mut problems);
+        let found = problems.into_found().into_iter();
+        (schema_of::<T>(), found.map(|problem| problem.message).collect())
+    }
+
+    /// 002-08: each kind of file is read by the type that describes it.
+    #[test]
+    fn every_file_is_described_by_what_reads_it() {
+        for kind in Kind::value_variants() {
+            let (schema, said) = match kind {
+                Kind::Config => written::<Settings>(),
+                Kind::Policy => written::<File>(),
+                Kind::Pack => written::<pack::File>(),
+            };
+            assert_eq!(text(*kind).unwrap().trim_end(), serde_json::to_string_pretty(&schema).unwrap(), "{kind:?}");
+            assert!(schema["properties"].get("no_such_key").is_none(), "{kind:?}");
+            assert!(said.contains(&"unknown key `no_such_key`".to_owned()), "{kind:?}: {said:?}");
+        }
+    }
 
     /// 002-07: one struct generates both the schema and the parser, and the committed schema is that one.
     #[test]

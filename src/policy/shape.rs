@@ -8,14 +8,20 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// A file that people write: it can be described, read and handed on to any task (002-08). What lacks one of these is no input
+/// of ours and does not compile as one.
+pub trait AsWritten: JsonSchema + DeserializeOwned + Send + 'static {}
+
+impl<T: JsonSchema + DeserializeOwned + Send + 'static> AsWritten for T {}
+
 /// The JSON Schema (draft 2020-12) of `T`, as `toolgate schema` prints it.
-pub fn schema_of<T: JsonSchema>() -> Value {
+pub fn schema_of<T: AsWritten>() -> Value {
     schemars::SchemaGenerator::default().into_root_schema_for::<T>().to_value()
 }
 
 /// Reads `tree` as `T`. What is wrong is noted and left out, so that the rest can be judged as well; nothing comes back
 /// if there is no rest.
-pub fn read<T: JsonSchema + DeserializeOwned>(mut tree: Value, problems: &mut Problems) -> Option<T> {
+pub fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Option<T> {
     let schema = schema_of::<T>();
     let Ok(validator) = jsonschema::validator_for(&schema) else {
         problems.error("the schema of this file cannot be used", "report this as a defect of toolgate");

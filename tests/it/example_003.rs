@@ -167,12 +167,12 @@ async fn the_example_gives_its_codes_over_stdio() {
     }
 }
 
-/// 003-28, 003-83: what the model reads names the code, the place, what was expected, what to do, and that nothing ran;
+/// 003-28, 003-83, 002-10: what the model reads names the code, the place, what was expected, what to do, and that nothing ran;
 /// never the value.
 #[tokio::test]
 async fn refusals_say_what_to_do_and_never_the_value() {
     const CANARY: &str = "canary-7f3a";
-    let (_puppet, gate) = stage().await;
+    let (puppet, gate) = stage().await;
     let cases = [
         ("billing__canary-7f3a", CLERK, with("tenant_id", json!(CANARY))),
         (CREATE, CLERK, with("memo", json!(format!("{CANARY}{CANARY}")))),
@@ -194,6 +194,7 @@ async fn refusals_say_what_to_do_and_never_the_value() {
         assert!(answer["error"].is_object() || answer["result"]["isError"] == true, "{answer}");
         writeln!(read, "{text}").unwrap();
     }
+    assert_eq!(puppet.executions(), 0);
     insta::assert_snapshot!(read);
 }
 

@@ -7,6 +7,7 @@
 mod adopt;
 mod after_hooks;
 mod agents;
+mod arguments;
 mod bad_input;
 mod before_hooks;
 mod calls;
@@ -27,6 +28,7 @@ mod kills;
 mod layers;
 mod ledger;
 mod list;
+mod loops;
 mod observe;
 mod order;
 mod packs;

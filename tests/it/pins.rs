@@ -110,6 +110,49 @@ async fn d4_a_definition_that_drifts_is_withheld_until_an_operator_approves_it()
     assert!(gate.log().contains("no longer withheld"), "{}", gate.log());
 }
 
+/// 002-04: an argument that its server comes to require, or no longer does, makes another definition: the tool is withheld
+/// until an operator approves it, and then a call without the argument is refused before anything is sent, or passes.
+#[tokio::test]
+async fn d4_what_is_required_is_part_of_what_was_approved() {
+    let asking = |required: &[&str]| {
+        let properties = json!({ "amount": { "type": "integer" }, "to": { "type": "string" } });
+        let schema = json!({ "type": "object", "properties": properties, "required": required });
+        json!({ "name": "pay", "description": "does pay", "inputSchema": schema })
+    };
+    let puppet = Puppet::with(vec![asking(&["amount"])]).await;
+    let setup = setup(&puppet, &["pay"]);
+    approved(&setup).await;
+    let gate = Gate { gate: setup.clone().start().await };
+    let agent = gate.agent().at("/mcp/oracle");
+    let mut sent = 0;
+    for (required, words) in [
+        (&["amount"][..], None),
+        (&["amount", "to"], Some("expected the property `to` to be present. The tool did not run.")),
+        (&["amount"], None),
+        (&["to"], Some("expected the property `to` to be present. The tool did not run.")),
+        (&[], None),
+    ] {
+        puppet.changes_tools(vec![asking(required)]).await;
+        if required != ["amount"] || sent > 0 {
+            lists(&gate, &[]).await;
+            let withheld = agent.call("pay", json!({ "amount": 1, "to": "x" })).await;
+            assert_eq!(code(&withheld).as_deref(), Some("tool_not_allowlisted"), "{required:?}: {withheld}");
+            assert_eq!(puppet.executions(), sent);
+            approved(&setup).await;
+        }
+        lists(&gate, &["pay"]).await;
+        let answer = agent.call("pay", json!({ "amount": 1 })).await;
+        assert_eq!(code(&answer).as_deref(), words.map(|_| "schema_invalid"), "{required:?}: {answer}");
+        if let Some(words) = words {
+            assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains(words), "{answer}");
+        }
+        sent += usize::from(words.is_none());
+        assert_eq!(puppet.executions(), sent, "{required:?}");
+        assert_eq!(code(&agent.call("pay", json!({ "amount": 1, "to": "x" })).await), None);
+        sent += 1;
+    }
+}
+
 /// 002-16: a tool that is new is not offered before somebody approved it, even with a contract; with `require: false` it is.
 #[tokio::test]
 async fn new_tools_are_withheld_unless_no_pin_is_required() {

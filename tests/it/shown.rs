@@ -224,6 +224,53 @@ async fn fitted_schemas_are_kept_until_the_tool_changes() {
     assert_eq!(code(&answer).as_deref(), Some("schema_invalid"), "arguments of the old schema: {answer}");
 }
 
+/// 002-36: what a tool is, how it is shown and how its calls come back are one value: they change together, so that a call is
+/// never read by the map of another definition than the one it is judged and sent by.
+#[tokio::test]
+async fn a_tool_changes_with_its_map_or_not_at_all() {
+    let defined = |name: &str, kind: &str| {
+        let properties = json!({ name: { "type": kind }, "note": { "type": "string" } });
+        let schema =
+            json!({ "type": "object", "properties": properties, "required": [name], "additionalProperties": false });
+        vec![json!({ "name": "order", "inputSchema": schema })]
+    };
+    let puppet = Puppet::with(defined("customer.id", "string")).await;
+    let settings = Settings { callers: CALLERS, ..Settings::open(puppet.url(), &["order"]) };
+    let gate = Gate::start(settings).await;
+    let agent = as_of(&gate, "gemini");
+    let mut known = vec![];
+    for (name, kind, value) in [
+        ("customer.id", "string", json!("c")),
+        ("client.id", "string", json!("c")),
+        ("client.id", "integer", json!(1)),
+        ("customer.id", "integer", json!(1)),
+        ("customer.id", "string", json!("c")),
+    ] {
+        puppet.changes_tools(defined(name, kind)).await;
+        let start = name.replace('.', "_");
+        let shown = until("the tool is shown as it is now", || async {
+            let schema = schema(&agent, "oracle__order").await;
+            let mut properties = schema["properties"].as_object().unwrap().iter();
+            let (shown, property) = properties.find(|(shown, _)| shown.starts_with(&start))?;
+            (property["type"] == kind).then(|| shown.clone())
+        })
+        .await;
+        let answer = agent.call("oracle__order", json!({ shown.clone(): value.clone() })).await;
+        assert_eq!(code(&answer), None, "{name} {kind}: {answer}");
+        assert_eq!(last(&puppet).body["params"]["arguments"], json!({ name: value.clone() }));
+        let runs = puppet.executions();
+        known.push(shown.clone());
+        for other in known.iter().filter(|other| **other != shown) {
+            let answer = agent.call("oracle__order", json!({ other.clone(): value.clone() })).await;
+            assert_eq!(code(&answer).as_deref(), Some("schema_invalid"), "{other} now: {answer}");
+        }
+        let other = if kind == "string" { json!(1) } else { json!("c") };
+        let answer = agent.call("oracle__order", json!({ shown: other })).await;
+        assert_eq!(code(&answer).as_deref(), Some("schema_invalid"), "{name} is {kind} now: {answer}");
+        assert_eq!(puppet.executions(), runs);
+    }
+}
+
 /// 004-54, 002-01: the key that toolgate shows is fitted like the rest, and its null is no key.
 #[tokio::test]
 async fn the_key_is_fitted_too() {
