@@ -126,7 +126,7 @@ impl ToolRules {
         let key = self.idempotency.as_ref().is_some_and(idempotency::Rule::is_required);
         let key = key.then_some("idempotency_key_required");
         let draft = self.confirms.is_some().then_some("draft_required");
-        let rest = key.into_iter().chain(draft).chain(self.budget.codes()).map(fixed);
+        let rest = key.into_iter().chain(draft).chain(self.budget.codes()).chain(self.secrets.codes()).map(fixed);
         arguments.chain(rules).chain(rest).collect()
     }
 

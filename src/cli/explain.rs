@@ -1,10 +1,11 @@
 //! `toolgate explain`: which step decides a call, by which layer and rule. Nothing is executed.
 
 use super::configured;
-use crate::gate::judge::{Notes, Passed, Question, judge};
+use crate::gate::judge::{Notes, Passed, Question, is_unpinned, judge};
 use crate::gate::trail::Stage;
 use crate::guards::Mode;
 use crate::guards::hooks::On;
+use crate::guards::pins::Unapproved;
 use crate::guards::rewrite::Changed;
 use crate::mcp::json::{FROM_AGENT, Text};
 use crate::model::caller::Caller;
@@ -94,7 +95,7 @@ impl Notes for Screen<'_> {
         let refused = verdict.as_ref().err().map(|refusal| refusal.code().to_owned());
         let words = match (stage, refused) {
             // Said layer by layer; what the call may use, when everything has passed.
-            (Stage::Visible, _) | (Stage::Budget | Stage::Rewrite, None) => None,
+            (Stage::Visible, _) | (Stage::Budget | Stage::Rewrite | Stage::Secrets, None) => None,
             (Stage::Repetition, None) => self.policy.repetition.describe(),
             (_, refused) => Some(refused.unwrap_or_default()),
         };
@@ -134,10 +135,13 @@ impl Screen<'_> {
             let mark = if step.verdict.refuses() { "refused" } else { "passed" };
             let _ = writeln!(self.out, "  visible     {mark:8} {step}");
         }
+        if is_unpinned(self.policy, tool) {
+            let _ = writeln!(self.out, "  visible     refused  {}", Unapproved::Unpinned.words());
+        }
     }
 
     fn judge(&mut self, question: &Question<'_>) -> Result<(), Refusal> {
-        let Passed { rules, keyed, .. } = judge(self.policy, question, self)?;
+        let Passed { rules, keyed, secrets, .. } = judge(self.policy, question, self)?;
         for hook in self.policy.hooks.of(On::Before, question.tool) {
             let _ = writeln!(self.out, "  rewrite     unasked  hook {} could change or block it", hook.name);
         }
@@ -146,6 +150,10 @@ impl Screen<'_> {
         }
         if let Some(words) = rules.budget.describe() {
             let _ = writeln!(self.out, "  budget      limited  {words}");
+        }
+        let names: Vec<&str> = secrets.bindings().map(|binding| binding.name.as_str()).collect();
+        if !names.is_empty() {
+            let _ = writeln!(self.out, "  secrets     needed   {}", names.join(", "));
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What a policy says of a call, as far as nothing but the call and a given state of its task decides: steps 2 to 6 without
-//! hooks, 7, the key of step 8, and step 9. The pipeline takes steps 3 to 5 from here; `explain`, `ledger replay` and `test`
+//! hooks, 7, the key of step 8, step 9, and where references stand for step 13. Whether a tool is still as it was approved
+//! depends on its server; that nobody has approved it does not. The pipeline takes steps 3 to 5 from here; `explain`, `ledger replay` and `test`
 //! take all of them. Nothing is sent, and no store is asked.
 
 use super::record::{params_hash, seen_call};
@@ -9,6 +10,9 @@ use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::{Final, Ruled};
 use crate::guards::idempotency::{Asked, Given, Keyed};
 use crate::guards::rewrite::{Changed, Draft, Outcome, passed_again};
+use crate::guards::secrets::{self, Target, Wanted};
+use crate::mcp::headers::params_of;
+use crate::mcp::json::Text;
 use crate::model::caller::Caller;
 use crate::model::ids::{SEPARATOR, ServerName, ToolName};
 use crate::model::refusal::Refusal;
@@ -33,6 +37,7 @@ pub const CODES: &[&str] = &[
     "draft_required",
     "budget_calls_exceeded",
     "budget_exceeded",
+    "secret_denied",
 ];
 
 /// Where each step's verdict goes.
@@ -83,6 +88,8 @@ pub struct Passed<'a> {
     pub warning: Option<&'static str>,
     /// What its task would have left.
     pub remaining: Remaining,
+    /// The secrets it would need.
+    pub secrets: Wanted,
 }
 
 impl Notes for Trail {
@@ -109,9 +116,9 @@ pub fn judge<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes
     let keyed = match &rules.idempotency {
         None => None,
         Some(rule) => {
-            let (server, own) = tool.as_str().split_once(SEPARATOR).unwrap_or(("", tool.as_str()));
+            let (server, own) = split(tool);
             let given = Given { meta: key, argument, ..Given::default() };
-            let asked = Asked { caller, server: &ServerName::new(server), tool: own, arguments, given };
+            let asked = Asked { caller, server: &server, tool: own, arguments, given };
             Some(notes.note(Stage::Idempotency, rule.key(&asked, &allowed.watched))?)
         }
     };
@@ -126,7 +133,34 @@ pub fn judge<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes
     (used.calls, used.due) = (before.calls, before.elapsed.saturating_add(step.saturating_mul(before.calls_now)));
     let fits = asked.limits.admit(Some(&task), &asked.price, before.elapsed);
     let fits = notes.note(Stage::Budget, fits.map_err(|exceeded| asked.refuse(&exceeded)))?;
-    Ok(Passed { rules, keyed, warning: allowed.warning, remaining: fits.after(&asked.price) })
+    let secrets = notes.note(Stage::Secrets, wanted((policy, rules), (tool, schema), arguments, key))?;
+    Ok(Passed { rules, keyed, warning: allowed.warning, remaining: fits.after(&asked.price), secrets })
+}
+
+/// Step 13 without the values: the secrets that a call with these arguments, and this key beside them, would need.
+pub fn wanted(
+    (policy, rules): (&Policy, &ToolRules),
+    (tool, schema): (&ToolName, &Schema),
+    arguments: &Value,
+    key: Option<&Value>,
+) -> Result<Wanted, Refusal> {
+    let (server, own) = split(tool);
+    let has_references = secrets::Rule::is_in(arguments);
+    let mirrored = if has_references { params_of(&schema.source()).unwrap_or_default() } else { Vec::new() };
+    let target = Target { server: &server, tool: own, mirrored: &mirrored };
+    rules.secrets.references(&policy.secrets, target, arguments, &key.map(Text::of))
+}
+
+/// The tool's server, and the server's own name for it.
+fn split(tool: &ToolName) -> (ServerName, &str) {
+    let (server, own) = tool.as_str().split_once(SEPARATOR).unwrap_or(("", tool.as_str()));
+    (ServerName::new(server), own)
+}
+
+/// Is the tool withheld because no operator has approved any definition of it?
+pub fn is_unpinned(policy: &Policy, tool: &ToolName) -> bool {
+    let (server, own) = split(tool);
+    policy.pins.lacks(&server, own)
 }
 
 /// Which rule of the contract refuses the call, from 0; for a call that [`judge`] refuses with a rule's code.
@@ -154,6 +188,8 @@ pub fn visible<'p>(
     tool: &ToolName,
     notes: &mut impl Notes,
 ) -> Result<Admitted<'p>, Refusal> {
+    let offered = if is_unpinned(policy, tool) { Err(Refusal::ToolNotAllowlisted) } else { Ok(()) };
+    notes.note(Stage::Visible, offered)?;
     let admitted = notes.note(Stage::Visible, policy.allowlist.admit(caller, tool).map_err(|denied| denied.refusal))?;
     match admitted.would_refuse() {
         Some(refusal) => notes.note(Stage::Visible, Err(refusal)),

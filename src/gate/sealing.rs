@@ -7,7 +7,7 @@ use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
 use crate::guards::ToolRules;
-use crate::guards::secrets::Sealed;
+use crate::guards::secrets::{Sealed, Target};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
@@ -44,9 +44,10 @@ async fn seal(
 ) -> Result<Sealed, Refusal> {
     let body = call.message.body.as_ref();
     let beside: Vec<Text> = BESIDE.iter().filter_map(|key| body?.get(key)).collect();
-    let place = (&tool.server.settings.name, &*tool.definition);
+    let (server, definition) = (&tool.server.settings.name, &*tool.definition);
+    let target = Target { server, tool: &definition.name, mirrored: &definition.header_params };
     let action = call.judged.action;
-    let wanted = rules.secrets.references(&policy.secrets, place, &call.judged.arguments, &beside).inspect_err(|_| {
+    let wanted = rules.secrets.references(&policy.secrets, target, &call.judged.arguments, &beside).inspect_err(|_| {
         tracing::warn!(%action, tool = %tool.name, "a secret reference stands where none may, or is not well-formed");
     })?;
     let mut values = Vec::new();

@@ -124,6 +124,11 @@ impl Rule {
         }
     }
 
+    /// Is the `tool` of `server` withheld whatever its definition is, because none was approved?
+    pub fn lacks(&self, server: &ServerName, tool: &str) -> bool {
+        self.wanted == Wanted::All && self.pin(server, tool).is_none()
+    }
+
     /// The approved definition of a tool, whether its server is up or not.
     pub fn pin(&self, server: &ServerName, tool: &str) -> Option<&Pin> {
         self.pinned.get(server)?.get(tool)
@@ -173,6 +178,7 @@ mod tests {
         ] {
             let said = |tool, digest| rule.judge(&server, tool, digest).map_or_else(Unapproved::label, |()| "ok");
             assert_eq!([said("known", "1"), said("known", "2"), said("new", "1")], [known, drifted, new]);
+            assert_eq!([rule.lacks(&server, "known"), rule.lacks(&server, "new")], [false, new == "unpinned"]);
             let other = rule.judge(&ServerName::new("b"), "known", "1").map_or_else(Unapproved::label, |()| "ok");
             assert_eq!(other, new, "a pin holds for the tool of its server, not for the name");
         }

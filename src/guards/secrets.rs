@@ -5,9 +5,9 @@
 //! name: a secret goes to one server, one tool, one argument (SECURITY §3F F1).
 
 use super::{Mode, Section};
+use crate::mcp::headers::HeaderParam;
 use crate::mcp::json::Text;
 use crate::mcp::json::place::Step;
-use crate::mcp::tools::Definition;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ServerName;
 use crate::model::pointer::{self, is_pointer, steps};
@@ -86,6 +86,17 @@ pub struct Place {
     pub pointer: String,
 }
 
+/// What a call goes to, as far as that decides where references may stand.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// The tool server.
+    pub server: &'a ServerName,
+    /// The server's own name for the tool.
+    pub tool: &'a str,
+    /// The arguments that are repeated in headers.
+    pub mirrored: &'a [HeaderParam],
+}
+
 /// The secrets that a call needs; its references stand where they may.
 #[derive(Debug)]
 pub struct Wanted {
@@ -136,6 +147,16 @@ impl Rule {
         reference::find(arguments).map_or(true, |found| !found.is_empty())
     }
 
+    /// The arguments that may hold a reference, as JSON pointers.
+    pub fn pointers(&self) -> &[String] {
+        &self.pointers
+    }
+
+    /// What it can refuse with, where the contract takes references at all; elsewhere it refuses every one.
+    pub fn codes(&self) -> Option<&'static str> {
+        (!self.pointers.is_empty()).then_some("secret_denied")
+    }
+
     /// Notes which pointers of the contract of `tool` no secret of the configuration may go to.
     pub fn judge(&self, (server, tool): (&ServerName, &str), bindings: &Bindings, problems: &mut Problems) {
         for (index, pointer) in self.pointers.iter().enumerate() {
@@ -154,7 +175,7 @@ impl Rule {
     pub fn references<'t>(
         &self,
         bindings: &Bindings,
-        (server, tool): (&ServerName, &Definition),
+        target: Target<'_>,
         arguments: &Value,
         rest: impl IntoIterator<Item = &'t Text>,
     ) -> Result<Wanted, Refusal> {
@@ -165,8 +186,8 @@ impl Rule {
         for (path, name) in reference::find(arguments)? {
             let pointer = pointer::of(&path);
             let binding = bindings.0.get(name).filter(|_| self.pointers.contains(&pointer));
-            let binding = binding.filter(|binding| binding.goes_to(server, &tool.name, &pointer));
-            let mirrored = tool.header_params.iter().any(|param| param.path == path);
+            let binding = binding.filter(|binding| binding.goes_to(target.server, target.tool, &pointer));
+            let mirrored = target.mirrored.iter().any(|param| param.path == path);
             match binding {
                 Some(binding) if !mirrored && references.len() < MOST => references.push((path, binding.clone())),
                 _ => return Err(Refusal::SecretDenied),

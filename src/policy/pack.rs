@@ -1,10 +1,10 @@
 //! A test pack: calls that nobody makes, and what the policies are to say of them (DESIGN §2, 003-38).
 
-use super::Methods;
 use super::compile::{self, Basis, Compiled};
 use super::locate::Document;
 use super::shape;
-use crate::guards::secrets::Bindings;
+use super::{Methods, Policy};
+use crate::guards::secrets::{Binding, Bindings, Place, Source};
 use crate::guards::{Mode, hooks, identity};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
@@ -37,6 +37,8 @@ pub struct Pack {
     pub policies: Vec<PathBuf>,
     /// Its calls, in the order in which they are written.
     pub samples: Vec<Posed>,
+    /// Names that the pack's own policies take as bound.
+    secrets: Vec<String>,
     callers: BTreeMap<String, Arc<Caller>>,
     servers: BTreeSet<ServerName>,
     /// The servers whose tools are listed.
@@ -171,8 +173,36 @@ impl Pack {
             secrets: Bindings::default(),
             written: Value::Null,
         };
-        compile::compile(basis, Vec::new())
+        let mut compiled = compile::compile(basis, Vec::new());
+        if let Some(policy) = &mut compiled.policy {
+            policy.secrets = self.bindings(policy);
+        }
+        compiled
     }
+
+    /// The pack's secrets, each bound to every argument of which a contract says that it may hold one.
+    fn bindings(&self, policy: &Policy) -> Bindings {
+        let places: Vec<Place> = policy.allowlist.contracts().flat_map(|tool| places(policy, tool)).collect();
+        let bind = |name: &String| {
+            // Nothing is fetched for a call that nobody makes.
+            let binding =
+                Binding { name: name.clone(), source: Source::Variable(name.clone()), places: places.clone() };
+            (name.clone(), Arc::new(binding))
+        };
+        Bindings(self.secrets.iter().map(bind).collect())
+    }
+}
+
+/// The arguments of a tool that may hold a reference, by its contract, whichever of its variants counts.
+fn places(policy: &Policy, tool: &ToolName) -> Vec<Place> {
+    let (Some((server, own)), Some(rules)) = (tool.as_str().split_once(SEPARATOR), policy.allowlist.contract_of(tool))
+    else {
+        return Vec::new();
+    };
+    let cases = rules.variants.iter().flat_map(|variants| variants.cases().map(|(_, rules)| rules));
+    let pointers = std::iter::once(rules).chain(cases).flat_map(|rules| rules.secrets.pointers());
+    let server = ServerName::new(server);
+    pointers.map(|pointer| Place { server: server.clone(), tool: own.to_owned(), pointer: pointer.clone() }).collect()
 }
 
 /// The server that the name of a tool begins with.

@@ -262,6 +262,35 @@ async fn d8_a_pin_file_that_cannot_be_read_keeps_the_last_good_one() {
     lists(&gate, &["a"]).await;
 }
 
+/// 002-16, 003-35: packs and `explain` know that a tool which nobody has approved is withheld; what its server says of it now
+/// they don't ask.
+#[tokio::test]
+async fn packs_know_of_tools_that_nobody_approved() {
+    let puppet = Puppet::with(["old", "new"].map(tool).to_vec()).await;
+    let setup = setup(&puppet, &["old", "new"]);
+    assert_eq!(run(&setup, &["pins", "approve", "oracle__old"]).await.0, 0);
+    puppet.down();
+    std::fs::create_dir(setup.directory().join("tests")).unwrap();
+    let sample = |tool: &str, expect: &str| {
+        format!("  - {{ name: {tool}, caller: anonymous, tool: oracle__{tool}, expect: {expect} }}\n")
+    };
+    for (expected, failing) in [("tool_not_allowlisted", false), ("allow", true)] {
+        let pack = format!("pack: pins\nsamples:\n{}{}", sample("old", "allow"), sample("new", expected));
+        std::fs::write(setup.directory().join("tests/pins.yaml"), pack).unwrap();
+        let (_, said, _) = run(&setup, &["test", "tests"]).await;
+        assert_eq!(said.contains("UNEXPECTED REJECT got=tool_not_allowlisted expect=allow"), failing, "{said}");
+        assert_eq!(said.contains("(pins: no operator has approved the definition)"), failing, "{said}");
+        assert_eq!(said.matches("  ok ").count(), if failing { 1 } else { 2 }, "{said}");
+    }
+    for (tool, refused) in [("old", false), ("new", true)] {
+        let explain = ["explain", "--agent", "anonymous", "--tool", &format!("oracle__{tool}")];
+        let (exit, said, _) = run(&setup, &explain).await;
+        assert_eq!(exit, i32::from(refused), "{said}");
+        let line = "  visible     refused  pins: no operator has approved the definition\n";
+        assert_eq!(said.contains(line), refused, "{said}");
+    }
+}
+
 /// DESIGN §2 `mode`, 003-109: observe mode withholds nothing, and records what enforce mode would have refused.
 #[tokio::test]
 async fn observe_mode_records_that_a_drifted_tool_would_be_refused() {

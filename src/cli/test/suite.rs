@@ -2,10 +2,12 @@
 
 use super::find;
 use crate::cli::explain;
-use crate::gate::judge::{CODES, Notes, Question, deciding, judge};
+use crate::gate::judge::{CODES, Notes, Question, deciding, is_unpinned, judge};
 use crate::gate::trail::Stage;
+use crate::guards::pins::Unapproved;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Diagnostic, Severity};
+use crate::model::ids::ToolName;
 use crate::model::refusal::{self, Refusal};
 use crate::policy::Policy;
 use crate::policy::pack::{ALLOW, Known, Pack, Posed};
@@ -200,6 +202,14 @@ impl Notes for Steps {
     }
 }
 
+/// What the agent would read, and what it is not told: that it is the pins that withhold the tool.
+fn words(policy: &Policy, tool: &ToolName, refusal: &Refusal) -> String {
+    if *refusal == Refusal::ToolNotAllowlisted && is_unpinned(policy, tool) {
+        return format!("{} ({})", refusal.words(), Unapproved::Unpinned.words());
+    }
+    refusal.words()
+}
+
 fn pose(pack: &Pack, index: usize, (policy, anything): (&Policy, &Schema), caller: &Caller) -> Option<Judged> {
     let posed = pack.samples.get(index)?;
     let mut steps = Steps::default();
@@ -214,7 +224,7 @@ fn pose(pack: &Pack, index: usize, (policy, anything): (&Policy, &Schema), calle
     let verdict = verdict.and_then(|()| judge(policy, &question, &mut steps).map(drop));
     let got = verdict.err().map(|refusal| Refused {
         code: refusal.code().to_owned(),
-        words: refusal.words(),
+        words: words(policy, &posed.tool, &refusal),
         rule: refusal.contract_code().and_then(|_| deciding(policy, &question)),
     });
     let code = got.as_ref().map(|refused| refused.code.as_str());

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+mod secrets;
+
 #[derive(Debug, clap::Parser)]
 struct Line {
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! Where references may stand, and what becomes of them.
 
 use super::*;
+use crate::mcp::headers::params_of;
 use crate::mcp::json::FROM_AGENT;
 use bytes::Bytes;
 use serde_json::json;
@@ -33,8 +34,8 @@ fn rule() -> Rule {
 
 fn wanted(arguments: &Value, beside: &str) -> Result<Wanted, Refusal> {
     let schema = json!({ "type": "object", "properties": { "mirrored": { "type": "string", "x-mcp-header": "M" } } });
-    let tool = Definition::read(&Text::of(&json!({ "name": "pay", "inputSchema": schema }))).unwrap();
-    rule().references(&bindings(), (&ServerName::new("bank"), &tool), arguments, &[text(beside)])
+    let target = Target { server: &ServerName::new("bank"), tool: "pay", mirrored: &params_of(&schema).unwrap() };
+    rule().references(&bindings(), target, arguments, &[text(beside)])
 }
 
 /// 002-28, 002-31, SECURITY §3F F1: a whole reference, at a pointer that the contract lists, of a secret that is bound to this
@@ -97,10 +98,10 @@ fn a_call_has_so_many_references_at_most() {
     let binding = Binding { name: "t".to_owned(), source, places: pointers.iter().map(place).collect() };
     let bindings = Bindings(BTreeMap::from([("t".to_owned(), Arc::new(binding))]));
     let rule = Settings(pointers).compile(&mut Problems::default());
-    let tool = Definition::read(&text(r#"{"name":"pay","inputSchema":{"type":"object"}}"#)).unwrap();
+    let target = Target { server: &ServerName::new("bank"), tool: "pay", mirrored: &[] };
     for (count, fine) in [(MOST, true), (MOST + 1, false)] {
         let arguments = json!({ "all": vec!["<secret_ref:t>"; count] });
-        let judged = rule.references(&bindings, (&ServerName::new("bank"), &tool), &arguments, []);
+        let judged = rule.references(&bindings, target, &arguments, []);
         assert_eq!(judged.is_ok(), fine, "{count}");
     }
 }

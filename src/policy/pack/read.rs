@@ -5,6 +5,7 @@ use super::{ALLOW, Before, Pack, Posed};
 use crate::guards::Section as _;
 use crate::guards::budget::in_micros;
 use crate::guards::identity::{self, CallerSettings};
+use crate::guards::secrets::is_name;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Problem, Problems};
 use crate::model::ids::{ServerName, ToolName};
@@ -28,6 +29,7 @@ const MOST: u64 = 1 << 40;
 pub(super) struct Parts {
     pack: String,
     policies: Vec<String>,
+    secrets: Vec<String>,
     servers: BTreeMap<String, ServerSettings>,
     callers: BTreeMap<String, CallerSettings>,
     /// With their places in the file.
@@ -36,8 +38,8 @@ pub(super) struct Parts {
 
 impl From<File> for Parts {
     fn from(file: File) -> Self {
-        let File { pack, policies, servers, callers, samples } = file;
-        Self { pack, policies, servers, callers, samples: samples.into_iter().enumerate().collect() }
+        let File { pack, policies, secrets, servers, callers, samples } = file;
+        Self { pack, policies, secrets, servers, callers, samples: samples.into_iter().enumerate().collect() }
     }
 }
 
@@ -48,6 +50,7 @@ impl Parts {
         Self {
             pack: String::new(),
             policies: part(&tree["policies"]).unwrap_or_default(),
+            secrets: part(&tree["secrets"]).unwrap_or_default(),
             servers: parts(&tree["servers"]),
             callers: parts(&tree["callers"]),
             samples: samples.filter_map(|(index, sample)| Some((index, part(sample)?))).collect(),
@@ -70,7 +73,8 @@ pub(super) fn compile(
     parts: Parts,
     (problems, found): (&mut Problems, &mut Vec<Problem>),
 ) -> Pack {
-    let Parts { pack, policies, servers, callers, samples } = parts;
+    let Parts { pack, policies, secrets, servers, callers, samples } = parts;
+    problems.under("secrets", |problems| judge_secrets(&secrets, policies.is_empty(), problems));
     let policies = problems.under("policies", |problems| self::policies(&policies, path, problems));
     let mut listed = HashSet::new();
     let mut schemas = HashMap::new();
@@ -99,7 +103,7 @@ pub(super) fn compile(
     });
     let samples = samples.collect();
     let file = path.to_path_buf();
-    Pack { name: pack, file, policies, samples, callers, servers: declared, listed, schemas, document }
+    Pack { name: pack, file, policies, secrets, samples, callers, servers: declared, listed, schemas, document }
 }
 
 fn policies(written: &[String], pack: &Path, problems: &mut Problems) -> Vec<PathBuf> {
@@ -117,6 +121,18 @@ fn policies(written: &[String], pack: &Path, problems: &mut Problems) -> Vec<Pat
         }
     }
     found
+}
+
+fn judge_secrets(written: &[String], has_configuration: bool, problems: &mut Problems) {
+    if has_configuration && !written.is_empty() {
+        problems.error("the configuration says which secrets there are", "take `secrets` away, or name `policies`");
+    }
+    for (index, name) in written.iter().enumerate() {
+        if !is_name(name) {
+            let hint = "a name is lower-case letters, digits and `_`, and begins with a letter";
+            problems.under(index.to_string(), |problems| problems.error("is no secret's name", hint));
+        }
+    }
 }
 
 fn add_tools(

@@ -22,6 +22,10 @@ pub struct File {
     /// What tool servers define, so that none has to run. Without it only the contracts' own schemas are judged.
     #[serde(default)]
     pub servers: BTreeMap<String, ServerSettings>,
+    /// Names of secrets that the configuration will bind to wherever the pack's own policies take one. Names only: no value is
+    /// read. A reference to another secret is refused. [default: none; without `policies`: those of the configuration]
+    #[serde(default)]
+    pub secrets: Vec<String>,
     /// Who calls, by names for this pack. The agents of a configuration are known by their own.
     #[serde(default)]
     pub callers: BTreeMap<String, CallerSettings>,
