@@ -299,10 +299,33 @@ fn packs_that_are_not_there_are_asked_for() {
     assert!(error.starts_with("no test packs in ") && error.contains("in a directory `tests`"), "{error}");
 }
 
-/// 003-30 … 003-35, 003-38, 003-99, 003-100, 003-103, 003-116: the packs of the library pass, too.
+/// 003-30 … 003-35, 003-38, 003-54 … 003-61, 003-99, 003-100, 003-103, 003-116, 003-D1, 003-D3, 002-32: each contract of the
+/// library has a pack of good samples, and of overreach, injection, budget and failure recovery, all of which it meets.
 #[test]
 fn the_library_ships_whole_packs() {
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/library");
     let (out, code) = test(&library, &["--quiet"]);
-    assert_eq!(code, 0, "{out}");
+    assert_eq!((out.as_str(), code), ("ok: 6 packs, 84 samples, all as expected\n", 0));
+    let report: serde_json::Value = serde_json::from_str(&test(&library, &["--json"]).0).unwrap();
+    let mut packs = Vec::new();
+    for pack in report["packs"].as_array().unwrap() {
+        let name = pack["pack"].as_str().unwrap();
+        packs.push(name);
+        let text = fs::read_to_string(library.join(format!("tests/{name}.yaml"))).unwrap();
+        assert!(text.contains(&format!("policies: [../{name}.yaml]")), "{name} tests the file of its name");
+        let samples = pack["samples"].as_array().unwrap();
+        let any = |fits: &dyn Fn(&serde_json::Value) -> bool| samples.iter().any(fits);
+        for kind in ["overreach:", "injection:", "budget:", "recovery:"] {
+            assert!(any(&|sample| sample["name"].as_str().unwrap().starts_with(kind)), "{name}: no sample of {kind}");
+        }
+        for code in
+            ["allow", "schema_invalid", "rbac_denied", "tenant_mismatch", "budget_calls_exceeded", "budget_exceeded"]
+        {
+            assert!(any(&|sample| sample["got"] == code), "{name}: no sample of {code}");
+        }
+        for sample in samples {
+            assert_eq!((&sample["verdict"], &sample["got"]), (&"AS EXPECTED".into(), &sample["expect"]), "{sample}");
+        }
+    }
+    assert_eq!(packs, ["grant", "invoice", "notify", "order", "record", "transfer"]);
 }
