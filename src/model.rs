@@ -3,6 +3,7 @@
 pub mod call;
 pub mod caller;
 pub mod clock;
+pub mod counted;
 pub mod diagnostic;
 pub mod disabled;
 pub mod entry;

@@ -4,6 +4,7 @@ mod connect;
 mod untested;
 
 use crate::config::{self, FILE_NAME};
+use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::policy::compile;
 use crate::policy::file::FILE_KEYS;
@@ -53,10 +54,18 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
         if let Some(policy) = reading.policy {
             let contracts = policy.allowlist.contracts().count();
             diagnostics.extend(untested::judge((configuration, &reading.files), &policy));
-            good.push(format!("{}: {contracts} contracts, policy {}", configuration.display(), policy.version));
+            good.push(format!(
+                "{}: {}, policy {}",
+                configuration.display(),
+                counted(contracts, "contract"),
+                policy.version
+            ));
             let (changing, undone) = policy.allowlist.undone();
             if changing > undone {
-                good.push(format!("note: {undone} of {changing} contracts that change something can be taken back"));
+                good.push(format!(
+                    "note: {undone} of {} that change something can be taken back",
+                    counted(changing, "contract")
+                ));
             }
         }
         if let Some(several) = config
@@ -77,7 +86,7 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
     for line in good {
         writeln!(text, "{line}")?;
     }
-    writeln!(text, "{errors} errors, {} warnings", diagnostics.len() - errors)?;
+    writeln!(text, "{}, {}", counted(errors, "error"), counted(diagnostics.len() - errors, "warning"))?;
     Ok((text, u8::from(errors > 0)))
 }
 

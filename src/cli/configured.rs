@@ -1,6 +1,7 @@
 //! What several verbs need of the configuration: where it is, what it says, and its problems in words.
 
 use crate::config::{self, Config, Loaded};
+use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
 use crate::model::disabled::Disabled;
 use crate::policy::Policy;
@@ -62,7 +63,7 @@ fn usable(path: PathBuf, loaded: Loaded, least: Severity) -> anyhow::Result<(Pat
     }
     let errors = loaded.reading.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
     if errors > 0 {
-        bail!("{} cannot be used: {errors} problem(s), shown above", path.display());
+        bail!("{} cannot be used: {}, shown above", path.display(), counted(errors, "problem"));
     }
     Ok((path, loaded))
 }

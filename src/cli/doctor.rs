@@ -9,6 +9,7 @@ use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
 use crate::guards::Mode;
+use crate::model::counted::counted;
 use crate::policy::live::Live;
 use crate::store::journal::{Journal, Options};
 use crate::upstream::server::State;
@@ -63,8 +64,8 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
         let Some(server) = app.door.servers.get(name.as_str()) else { continue };
         match &*server.state().borrow() {
             State::Up(up) => {
-                let tools = up.catalog.tools.len();
-                found.fine(&format!("tool server `{name}` answers: {}, {tools} tools", up.verdict.words()));
+                let tools = counted(up.catalog.tools.len(), "tool");
+                found.fine(&format!("tool server `{name}` answers: {}, {tools}", up.verdict.words()));
                 for tool in up.catalog.tools.iter().filter(|tool| !tool.changes.is_none()) {
                     found.note(&format!("tool `{}` of `{name}`: {}", tool.name, tool.changes));
                 }

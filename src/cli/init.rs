@@ -17,6 +17,7 @@ use crate::config::{self, FILE_NAME, Loaded};
 use crate::gate::toolbox::Tool;
 use crate::guards::pins::{FILE_NAME as PINS, Pin};
 use crate::mcp::pretty::plain;
+use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
 use crate::model::ids::{ServerName, unguessable};
 use crate::policy::live::Live;
@@ -183,7 +184,7 @@ impl Draft {
         let listed = runtime()?.block_on(listed(&config, &policy))?;
         for name in config.servers.keys().filter(|name| listed.down.iter().all(|(down, _)| down != *name)) {
             let tools = listed.tools.iter().filter(|tool| tool.server.settings.name == *name).count();
-            writeln!(out, "  {name}: {tools} tools")?;
+            writeln!(out, "  {name}: {}", counted(tools, "tool"))?;
         }
         for (server, why) in &listed.quarantined {
             writeln!(out, "  {server}: a tool is quarantined, and gets no contract: {}", plain(why))?;

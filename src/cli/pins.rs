@@ -7,6 +7,7 @@ use super::serve::runtime;
 use crate::config::{self, Loaded};
 use crate::guards::pins::Pin;
 use crate::mcp::pretty::readable;
+use crate::model::counted::counted;
 use crate::policy::live::Live;
 use crate::policy::pins::{self, Pins};
 use anyhow::{Context as _, bail};
@@ -108,7 +109,7 @@ impl Ground {
         }
         self.notes(out)?;
         let pinned = found.iter().filter(|one| matches!(one.stands, Stands::AsPinned)).count();
-        writeln!(out, "{pinned} as approved, {problems} problems")?;
+        writeln!(out, "{pinned} as approved, {}", counted(problems, "problem"))?;
         Ok(u8::from(problems > 0))
     }
 

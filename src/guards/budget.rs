@@ -5,6 +5,7 @@
 
 use super::Section;
 use crate::model::caller::Caller;
+use crate::model::counted::counted;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
 use crate::model::times::between;
@@ -201,11 +202,11 @@ impl Rule {
     /// In words, for `explain`; none when there is nothing to say.
     pub fn describe(&self) -> Option<String> {
         let parts = [
-            self.calls_per_task.map(|most| format!("{most} calls per task")),
+            self.calls_per_task.map(|most| format!("{} per task", counted(most, "call"))),
             self.timeout.map(|timeout| format!("{} ms per call", timeout.as_millis())),
             (self.cost > 0).then(|| format!("cost {}", shortage::units(self.cost))),
             self.cost_from.as_ref().map(|pointer| format!("cost from {pointer}")),
-            self.rate.map(|rate| format!("{} calls in {} s", rate.calls, rate.per / 1000)),
+            self.rate.map(|rate| format!("{} in {} s", counted(rate.calls, "call"), rate.per / 1000)),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))

@@ -6,6 +6,7 @@ use crate::app;
 use crate::cli::serve::runtime;
 use crate::config;
 use crate::mcp::tools::Definition;
+use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::locate::Document;
@@ -46,7 +47,7 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
             let (line, up) = match &*state.borrow() {
                 State::Up(up) => {
                     found.extend(up.catalog.tools.iter().flat_map(|tool| unfit(&policy, &documents, name, tool)));
-                    (format!("{}, {} tools", up.verdict.words(), up.catalog.tools.len()), true)
+                    (format!("{}, {}", up.verdict.words(), counted(up.catalog.tools.len(), "tool")), true)
                 }
                 State::Starting => ("did not answer in its start_timeout".to_owned(), false),
                 State::Down(why) => (format!("does not answer: {why}"), false),

@@ -3,6 +3,7 @@
 use super::List;
 use super::calls::{Call, Calls};
 use super::text::plain;
+use crate::model::counted::counted;
 use crate::store::journal::Error;
 use std::collections::VecDeque;
 use std::io::Write;
@@ -49,7 +50,7 @@ impl List {
         }
         if limit > 0 && fitting > newest.len() && !self.json {
             out.flush()?;
-            writeln!(err, "{} of {fitting} calls; --limit 0 lists all", newest.len())?;
+            writeln!(err, "{} of {}; --limit 0 lists all", newest.len(), counted(fitting, "call"))?;
         }
         end?;
         Ok(code)

@@ -1,6 +1,7 @@
 //! `toolgate ledger verify`.
 
 use super::Verify;
+use crate::model::counted::counted;
 use crate::store::journal::verify;
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +10,9 @@ impl Verify {
     pub(super) fn run(&self, data: &Path, out: &mut dyn Write) -> anyhow::Result<u8> {
         let report = verify(data, self.expect_head)?;
         let (records, batches, segments) = (report.records, report.batches, report.segments);
-        let read = format!("{records} records in {batches} batches, {segments} segments, {} bytes", report.bytes);
+        let batches = if batches == 1 { "1 batch".to_owned() } else { format!("{batches} batches") };
+        let (records, segments) = (counted(records, "record"), counted(segments, "segment"));
+        let read = format!("{records} in {batches}, {segments}, {}", counted(report.bytes, "byte"));
         if let Some(problem) = &report.problem {
             writeln!(out, "DAMAGED: {problem}")?;
             writeln!(out, "as written up to there: {read}")?;

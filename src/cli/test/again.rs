@@ -10,6 +10,7 @@ use crate::gate::judge::{Silent, made, visible};
 use crate::gate::record::params_hash;
 use crate::guards::allowlist::Admitted;
 use crate::model::caller::Caller;
+use crate::model::counted::counted;
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
@@ -214,11 +215,11 @@ fn report(version: &str, (rows, unreadable): (&Rows, u64), as_json: bool, out: &
         writeln!(out, "{count} undecided: {why}")?;
     }
     if unreadable > 0 {
-        writeln!(out, "{unreadable} records cannot be read; see `toolgate ledger verify`")?;
+        writeln!(out, "{} cannot be read; see `toolgate ledger verify`", counted(unreadable, "record"))?;
     }
     match different {
-        0 => writeln!(out, "ok: of {calls} calls none is known to change")?,
-        _ => writeln!(out, "CHANGED: {different} of {calls} calls")?,
+        0 => writeln!(out, "ok: of {} none is known to change", counted(calls, "call"))?,
+        _ => writeln!(out, "CHANGED: {different} of {}", counted(calls, "call"))?,
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::coverage::{Coverage, missing};
 use super::suite::{Judged, Run, Suites, Verdict};
 use crate::cli::ledger::text::plain;
 use crate::gate::trail::Stage;
+use crate::model::counted::counted;
 use crate::policy::pack::{ALLOW, Posed};
 use std::fmt::{self, Write};
 
@@ -97,17 +98,13 @@ fn sum(suites: &Suites, out: &mut String) -> fmt::Result {
         .map(|(count, words)| format!("{count} {words}"))
         .collect();
     let missing: usize = suites.all.iter().map(|suite| missing(suite).len()).sum();
-    let kinds = [(missing, "MISSING"), (suites.errors(), "errors in files")];
-    problems.extend(kinds.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")));
-    let of = format!("{packs} {}, {samples} {}", noun(packs, "pack"), noun(samples, "sample"));
+    problems.extend((missing > 0).then(|| format!("{missing} MISSING")));
+    problems.extend((suites.errors() > 0).then(|| format!("{} in files", counted(suites.errors(), "error"))));
+    let of = format!("{}, {}", counted(packs, "pack"), counted(samples, "sample"));
     if problems.is_empty() {
         return writeln!(out, "ok: {of}, all as expected");
     }
     writeln!(out, "FAILED: {of}: {}", problems.join(", "))
-}
-
-fn noun(count: usize, one: &str) -> String {
-    if count == 1 { one.to_owned() } else { format!("{one}s") }
 }
 
 fn plain_lines(text: &str) -> String {

@@ -1,6 +1,7 @@
 //! What a refusal says to the model: one sentence each for what is wrong, whether the tool ran, and what to do.
 
 use super::Refusal;
+use crate::model::counted::counted;
 use crate::model::task::State;
 
 const SECRET: &str = "a secret reference stands where none may, or its secret cannot be had";
@@ -133,7 +134,7 @@ impl Refusal {
                 "Make the draft first, then call again and name it.",
             ),
             Self::BudgetCallsExceeded { most } => (
-                format!("this task may call the tool {most} times, and has"),
+                format!("this task may call the tool {}, and has", counted(*most, "time")),
                 "Go on without it, or stop and report what was done and what is missing.",
             ),
             Self::BudgetExceeded { dimension, left, reads_remain } => (
