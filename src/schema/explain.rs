@@ -158,7 +158,7 @@ impl<'a> Walk<'a> {
         let here = pointer(&self.path);
         if faults.len() <= 4 && faults.iter().all(|fault| fault.pointer == here) {
             // Of another type for all of them, or not the type is what is wrong.
-            let got = faults.iter().map(|fault| fault.got).reduce(|one, other| one.and(other)).flatten();
+            let got = faults.iter().map(|fault| fault.got).reduce(Option::and).flatten();
             let mut words: Vec<String> = faults.into_iter().map(|fault| fault.expected).collect();
             words.dedup();
             return Some(Breach { got, ..self.violation(cut(&words.join(", or "), 300)) });
