@@ -22,6 +22,7 @@ mod proof;
 pub mod record;
 pub mod rewriting;
 mod sealing;
+mod shaper;
 pub mod shown;
 mod states;
 mod taken;

@@ -15,12 +15,12 @@ use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Era;
 use crate::model::caller::Caller;
-use crate::model::ids::{ServerName, ToolName};
 use crate::model::reply::Fault;
 use crate::model::scope::Scope;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::live::Live;
 use crate::upstream::links::{Links, Waiting};
+use crate::upstream::owners::Owned;
 use crate::upstream::server::Server;
 use crate::upstream::servers::Servers;
 use std::sync::Arc;
@@ -142,12 +142,16 @@ impl Relay {
                     let words = "declare the tasks extension in the request's capabilities";
                     return Ok(Message::error(None, MISSING_CAPABILITY, words, Some(data)));
                 }
-                let (server, tool) = Self::task_owner(request)?;
-                let policy = self.policy.current();
-                let admitted = policy.allowlist.admit(&request.caller, &tool).map_err(|_| no_such_task())?;
-                let answer = self.forward(request, &server, message.clone()).await?;
-                Ok(admitted.rules().results.shape_task(answer))
+                let id = message.body.as_ref().and_then(|params| params.get("taskId"));
+                let Owned { server, shaping, .. } =
+                    id.and_then(|id| self.own_task(request, &id)).ok_or_else(no_such_task)?;
+                let answer = self.forward_shaped(request, &server, message.clone(), Some(&*shaping)).await?;
+                Ok(if method == "tasks/result" { shaping.result(answer) } else { shaping.standing(answer) })
             }
+            ("tasks/list", Scope::One(server)) => {
+                Ok(self.own_tasks(request, self.forward(request, server, message.clone()).await?))
+            }
+            ("tasks/list", Scope::All) => Ok(self.own_tasks(request, self.merged(request).await?)),
             (_, Scope::One(server)) => self.forward(request, server, message.clone()).await,
             (_, Scope::All) => self.merged(request).await,
         }
@@ -160,11 +164,28 @@ impl Relay {
         request.era == Era::Legacy || meta.and_then(|meta| meta.at(&path)).is_some()
     }
 
-    /// A task belongs to the caller whose call made it (SECURITY §3C C4).
-    fn task_owner(request: &Request) -> Result<(ServerName, ToolName), Failed> {
-        let id = request.message.body.as_ref().and_then(|params| params.get("taskId"));
-        let owner = id.and_then(|id| request.links.tasks.owner(&request.caller.agent, &id));
-        owner.filter(|(server, _)| request.scope.holds(server)).ok_or_else(no_such_task)
+    /// A task belongs to the caller whose call made it (SECURITY §3C C4), for as long as it may call the tool.
+    fn own_task(&self, request: &Request, id: &Text) -> Option<Owned> {
+        request.links.tasks.owned(&request.caller.agent, id).filter(|owned| self.may_ask(request, owned))
+    }
+
+    fn may_ask(&self, request: &Request, owned: &Owned) -> bool {
+        let admitted = || self.policy.current().allowlist.admit(&request.caller, &owned.tool).is_ok();
+        request.scope.holds(&owned.server) && admitted()
+    }
+
+    /// Of a list of tasks, those of the caller.
+    fn own_tasks(&self, request: &Request, answer: Message) -> Message {
+        let result = answer.body.as_ref().filter(|_| !answer.is_error).and_then(Text::object);
+        let Some(mut result) = result else { return answer };
+        let Some(tasks) = result.get("tasks").and_then(Text::elements) else { return answer };
+        let own = tasks.into_iter().filter_map(|task| {
+            let owned = self.own_task(request, &task.get("taskId")?)?;
+            owned.shaping.standing(Message::response(None, task, false)).body
+        });
+        let own = Text::array(own);
+        result.set("tasks", own);
+        Message { body: Some(result.text()), ..answer }
     }
 
     /// The servers reached that answer.

@@ -133,7 +133,10 @@ impl Session {
                         (Kind::Notification, "notifications/cancelled") => {
                             if let Some(note) = self.links.questions.take_back(&link, message) { tell_message(note); }
                         }
-                        (Kind::Notification | Kind::Response, _) => tell_message(message),
+                        (Kind::Notification | Kind::Response, _) => {
+                            let heard = self.links.tasks.heard(&self.caller.agent, message, |owned| owned.server == name);
+                            heard.map(tell_message).unwrap_or_default();
+                        }
                     }
                 }
             }

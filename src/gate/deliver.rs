@@ -6,6 +6,7 @@ use super::dispatch::{Cleared, Terms, dispatch, pack, terms, too_late};
 use super::effects::{Effects, unavailable};
 use super::late::{Exchange, Late};
 use super::proof::{self, Proof};
+use super::shaper::Shaper;
 use super::taken::{Held, Taken};
 use super::toolbox::Tool;
 use super::trail::{Broken, Trail};
@@ -25,6 +26,12 @@ pub(super) struct Delivery<'a> {
     pub(super) tool: &'a Arc<Tool>,
     pub(super) rules: &'a Arc<ToolRules>,
     pub(super) cleared: Cleared<'a>,
+}
+
+impl Delivery<'_> {
+    fn shaper(&self) -> Shaper {
+        Shaper { tool: self.tool.clone(), rules: self.rules.clone() }
+    }
 }
 
 /// Sends the call and waits for its answer, or for its deadline.
@@ -93,7 +100,7 @@ fn finish(
 /// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes.
 async fn once(delivery: &Delivery<'_>, sealed: &Sealed, terms: Terms) -> (Result<Message, Broken>, Option<Exchange>) {
     let parcel = pack(delivery.call, delivery.tool, &delivery.cleared, sealed);
-    let mut exchange = dispatch(delivery.call.clone(), delivery.tool.clone(), parcel, terms);
+    let mut exchange = dispatch(delivery.call.clone(), delivery.shaper(), parcel, terms);
     if !terms.detached {
         return (exchange.await, None);
     }

@@ -5,6 +5,7 @@ use super::effects::Claimed;
 use super::hops;
 use super::late::{Exchange, LATEST};
 use super::placing::Placed;
+use super::shaper::Shaper;
 use super::shown::Reading;
 use super::toolbox::Tool;
 use super::trail::Broken;
@@ -110,8 +111,9 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>, sealed: &Sea
 
 /// Sends the call once; the future ends with its answer. One that is `detached` is listened for long after its deadline,
 /// which is for whoever waits to keep.
-pub(super) fn dispatch(call: Arc<Call>, tool: Arc<Tool>, parcel: Parcel, terms: Terms) -> Exchange {
+pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: Terms) -> Exchange {
     Box::pin(async move {
+        let tool = &shaper.tool;
         let server = &tool.server.settings.name;
         // What it offers when it comes back is not known yet.
         if tool.server.up().is_none() {
@@ -122,6 +124,7 @@ pub(super) fn dispatch(call: Arc<Call>, tool: Arc<Tool>, parcel: Parcel, terms: 
             links: &call.links,
             waiting: &call.waiting,
             stop_when_gone: !terms.detached,
+            shaping: Some(&shaper),
         };
         let timeout = Some(if terms.detached { terms.deadline + LATEST } else { terms.deadline });
         let outbound = Outbound { server, message: parcel.message, params: parcel.headers, timeout };
@@ -129,7 +132,7 @@ pub(super) fn dispatch(call: Arc<Call>, tool: Arc<Tool>, parcel: Parcel, terms: 
         match passage.exchange(outbound).await {
             Ok(Passed::Answer(answer)) => {
                 if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {
-                    call.links.tasks.note(&call.caller.agent, (server, &tool.name), result);
+                    call.links.tasks.note(&call.caller.agent, result, || shaper.owned());
                 }
                 Ok(answer)
             }

@@ -71,7 +71,8 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     let message = Message::request(0, "tools/call", Some(params.text()));
     // The agent did not ask, so it hears nothing of it.
     let (outlet, _inlet) = mpsc::channel(QUEUE);
-    let passage = Passage { outlet: &outlet, links: &call.links, waiting: &call.waiting, stop_when_gone: true };
+    let (links, waiting) = (&call.links, &call.waiting);
+    let passage = Passage { outlet: &outlet, links, waiting, stop_when_gone: true, shaping: None };
     let (server, timeout) = (&tool.server.settings.name, Some(LONGEST.min(tool.server.settings.timeout)));
     match passage.exchange(Outbound { server, message, params: headers, timeout }).await {
         Ok(Passed::Answer(answer)) if !answer.is_error => {

@@ -42,11 +42,13 @@ pub struct Tool {
 impl Tool {
     /// Its answer as the agent may read it (step 16).
     pub fn shaped(&self, rules: &ToolRules, answer: Message) -> Message {
-        if !rules.results.acts() {
-            return answer;
-        }
+        if rules.results.acts() { rules.results.shape(answer, self.output()) } else { answer }
+    }
+
+    /// Its output schema, if it has one.
+    pub fn output(&self) -> Option<&Result<Schema, Quarantine>> {
         let compiled = || self.definition.text.get("outputSchema").map(|schema| Schema::compile(&schema.value()));
-        rules.results.shape(answer, self.output.get_or_init(compiled).as_ref())
+        self.output.get_or_init(compiled).as_ref()
     }
 }
 

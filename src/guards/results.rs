@@ -6,7 +6,7 @@
 use super::Section;
 use crate::mcp::json::place::Step;
 use crate::mcp::json::{FROM_SERVER, Kind, Text};
-use crate::mcp::message::Message;
+use crate::mcp::message::{Kind as Of, Message};
 use crate::model::diagnostic::Problems;
 use crate::schema::{Quarantine, Schema};
 use bytes::Bytes;
@@ -25,6 +25,9 @@ use redaction::Redaction;
 const MOST_BYTES: usize = 4 << 20;
 /// A withheld result says so in so many bytes.
 const LEAST_BYTES: usize = 1 << 10;
+/// Where the result of a task names it, and bytes of that name at most.
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+const LONGEST_ID: usize = 258;
 /// Redactions of one contract at most.
 const MOST_REDACTIONS: usize = 32;
 
@@ -114,7 +117,7 @@ impl Rule {
     /// The answer as the agent may read it. An error stays an error, under its code; a question to the agent stays one.
     pub fn shape(&self, answer: Message, output: Output<'_>) -> Message {
         let Some(body) = answer.body.clone().filter(|_| self.acts()) else { return answer };
-        let is_result = !answer.is_error && body.get("content").is_some();
+        let is_result = !answer.is_error && !is_pending(&body);
         let misfit = if is_result { self.misfit(&body, output) } else { None };
         let body = self.redacted(body, is_result);
         let length = body.as_bytes().len();
@@ -128,17 +131,37 @@ impl Rule {
         Message { body: Some(body), ..answer }
     }
 
-    /// The answer to a question about a task, whose result is shaped like any other; its schema is not checked.
-    pub fn shape_task(&self, answer: Message) -> Message {
-        let inner =
-            answer.body.as_ref().filter(|body| body.get("content").is_none()).and_then(|body| body.get("result"));
-        let (Some(inner), Some(mut members)) = (inner, answer.body.as_ref().and_then(Text::object)) else {
-            return self.shape(answer, None);
-        };
-        if let Some(shaped) = self.shape(Message::response(None, inner, false), None).body {
-            members.set("result", shaped);
+    /// What says how a task stands. The result or error that it ended with is shaped like any other.
+    pub fn shape_task(&self, said: Message, output: Output<'_>) -> Message {
+        if said.is_error {
+            return self.shape(said, output);
         }
-        Message { body: Some(members.text()), ..answer }
+        let Some(mut members) = said.body.as_ref().and_then(Text::object) else { return said };
+        let endings = [("result", false), ("error", true)];
+        let endings = endings.map(|(key, is_error)| (key, members.get(key).cloned(), is_error));
+        for (key, ending, _) in &endings {
+            if ending.is_some() {
+                members.set(key, Text::of(&serde_json::Value::Null));
+            }
+        }
+        let mut members = self.redacted(members.text(), false).object().unwrap_or_default();
+        for (key, ending, is_error) in endings {
+            let Some(ending) = ending else { continue };
+            if let Some(shaped) = self.shape(Message::response(None, ending, is_error), output).body {
+                members.set(key, shaped);
+            }
+        }
+        Message { body: Some(members.text()), ..said }
+    }
+
+    /// What a tool says before it answers. Patterns are taken out of it; a notification that is longer than a result may be is
+    /// withheld, a question must come through.
+    pub fn remark(&self, said: Message) -> Option<Message> {
+        let Some(body) = said.body.clone().filter(|_| self.may_reshape()) else { return Some(said) };
+        let body = self.redacted(body, false);
+        let too_long = self.max_bytes.is_some_and(|most| body.as_bytes().len() > most);
+        let is_withheld = too_long && said.kind == Of::Notification;
+        (!is_withheld).then(|| Message { body: Some(body), ..said })
     }
 
     /// Does the result break its schema? One that says `isError` need not have what the schema describes.
@@ -206,6 +229,14 @@ fn wherever(body: &Text, pattern: &Regex, with: &str) -> Text {
     body.replaced(&edits.collect::<Vec<_>>())
 }
 
+/// Whether a call has no result yet: its tool asks for input, or has made a task of it. What has `content` is a result.
+fn is_pending(body: &Text) -> bool {
+    let kind = body.get("resultType");
+    let waits = kind.is_some_and(|kind| matches!(kind.as_bytes(), b"\"input_required\"" | b"\"task\""));
+    let has_result = ["content", "structuredContent"].iter().any(|key| body.get(key).is_some());
+    !has_result && (waits || body.get("task").is_some_and(|task| task.is_object()))
+}
+
 /// A JSON string that holds a JSON text.
 fn in_string(json: &Text) -> Text {
     Text::string(&String::from_utf8_lossy(json.as_bytes()))
@@ -232,6 +263,10 @@ fn withheld(body: &Text, why: Withheld) -> Text {
     let mut result = json!({ "content": [{ "type": "text", "text": words(body, why) }], "isError": false });
     if let Some(kind) = body.get("resultType") {
         result["resultType"] = kind.value();
+    }
+    // Whose result it is (2025-11-25); no longer than an id is.
+    if let Some(task) = body.at(&["_meta", RELATED, "taskId"]).filter(|task| task.as_bytes().len() <= LONGEST_ID) {
+        result["_meta"] = json!({ RELATED: { "taskId": task.value() } });
     }
     if body.get("isError").is_some_and(|flag| flag.is_true()) {
         result["isError"] = json!(true);

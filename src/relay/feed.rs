@@ -19,6 +19,8 @@ const ACKNOWLEDGE: Duration = Duration::from_secs(5);
 /// Resources of one server that an agent is told to read again after its feed broke off; of more it hears nothing.
 const MISSED: usize = 256;
 const RESOURCES: &str = "resourceSubscriptions";
+/// Tasks that are asked after.
+pub(super) const TASK_IDS: &str = "taskIds";
 /// What a list that may have changed is asked for by, and what is said then (PROTOCOL §1.8).
 const LISTS: [(&str, &str); 2] = [
     ("promptsListChanged", "notifications/prompts/list_changed"),
@@ -142,7 +144,18 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// What of `wanted` this server can tell: a task has one server.
+    fn wanted_here(&self, wanted: &Object) -> Object {
+        let mut here = wanted.clone();
+        let Some(ids) = here.get(TASK_IDS).and_then(Text::elements) else { return here };
+        let (tasks, agent) = (&self.request.links.tasks, &self.request.caller.agent);
+        let is_here = |id: &Text| tasks.owned(agent, id).is_some_and(|owned| owned.server == self.server.settings.name);
+        here.set(TASK_IDS, Text::array(ids.into_iter().filter(is_here)));
+        here
+    }
+
     async fn subscribe(&self, wanted: &Object) -> Result<Taken, Fault> {
+        let wanted = &self.wanted_here(wanted);
         let mut params = self.request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
         params.set("notifications", wanted.text());
         let message = Message { body: Some(params.text()), ..self.request.message.clone() };

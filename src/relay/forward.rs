@@ -4,6 +4,7 @@ use super::{Failed, Relay, Request};
 use crate::mcp::message::Message;
 use crate::model::ids::ServerName;
 use crate::model::reply::Sent;
+use crate::upstream::owners::Shaping;
 use crate::upstream::pump::{Outbound, Passage, Passed};
 
 /// Waits for something to happen, so it has no deadline of ours.
@@ -17,8 +18,19 @@ impl Relay {
         server: &ServerName,
         message: Message,
     ) -> Result<Message, Failed> {
+        self.forward_shaped(request, server, message, None).await
+    }
+
+    /// The same, with what a contract makes of what the server says on the way.
+    pub(super) async fn forward_shaped(
+        &self,
+        request: &Request,
+        server: &ServerName,
+        message: Message,
+        shaping: Option<&dyn Shaping>,
+    ) -> Result<Message, Failed> {
         let Request { outlet, links, waiting, .. } = request;
-        let passage = Passage { outlet, links, waiting, stop_when_gone: true };
+        let passage = Passage { outlet, links, waiting, stop_when_gone: true, shaping };
         let known = self.servers.get(server.as_str());
         let timeout = known.filter(|_| message.method != PATIENT).map(|server| server.settings.timeout);
         let exchange = passage.exchange(Outbound { server, message, params: Vec::new(), timeout });

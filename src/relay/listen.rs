@@ -1,12 +1,13 @@
 //! `subscriptions/listen`: one stream to the agent, fed by one listen at each server reached. That tools changed is said
 //! by toolgate itself, once the new list can be asked for, and also when its policy changed.
 
-use super::feed::{Feed, News, join};
+use super::feed::{Feed, News, TASK_IDS, join};
 use super::{Failed, Relay, Request};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
+use crate::upstream::owners::Owned;
 use futures_util::stream::{FuturesUnordered, StreamExt, iter};
 use serde_json::{Value, json};
 
@@ -22,6 +23,7 @@ impl Relay {
         let params = request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
         let mut wanted = params.get("notifications").and_then(Text::object).unwrap_or_default();
         let tools = wanted.remove(TOOLS).is_some_and(|flag| flag.is_true());
+        self.only_own(request, &mut wanted);
         let (feeds, honoured) = self.feeds(request, &wanted).await?;
         if !self.acknowledge(request, tools, honoured.clone()).await {
             return Err(Failed::Gone);
@@ -43,7 +45,10 @@ impl Relay {
                             Vec::new()
                         }
                         News::Said(note) if note.method == "notifications/tools/list_changed" => Vec::new(),
-                        News::Said(note) => vec![note],
+                        News::Said(note) => {
+                            let may = |owned: &Owned| self.may_ask(request, owned);
+                            request.links.tasks.heard(&request.caller.agent, note, may).into_iter().collect()
+                        }
                         News::Again(missed) => missed,
                         News::Refused(missed) => {
                             goes_on = false;
@@ -64,6 +69,17 @@ impl Relay {
             }
         }
         Err(Failed::Gone)
+    }
+
+    /// Takes away the tasks that are not the caller's (SECURITY §3C C4).
+    fn only_own(&self, request: &Request, wanted: &mut Object) {
+        let Some(ids) = wanted.get(TASK_IDS).and_then(Text::elements) else { return };
+        let own: Vec<_> = ids.into_iter().filter(|id| self.own_task(request, id).is_some()).collect();
+        if own.is_empty() {
+            wanted.remove(TASK_IDS);
+        } else {
+            wanted.set(TASK_IDS, Text::array(own));
+        }
     }
 
     /// Listens at every server for what toolgate cannot say itself; returns what the servers will tell. Those that come

@@ -1,9 +1,36 @@
-//! Whose task a task is: the caller whose call made it, at the server that made it (SECURITY §3C C4), and of which tool.
+//! Whose task a task is: the caller whose call made it, at the server that made it (SECURITY §3C C4), of which tool, and what
+//! its contract makes of what the server says of it.
 
 use crate::mcp::json::Text;
+use crate::mcp::message::{Kind, Message};
 use crate::model::ids::{AgentId, ServerName, ToolName};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// What a server tells of a task outside any request: before 2026-07-28, and since.
+const TOLD: [&str; 2] = ["notifications/tasks/status", "notifications/tasks"];
+
+/// What the contract of a call makes of what its tool says, before an agent reads it.
+pub trait Shaping: Send + Sync {
+    /// The result of the call, or the error that it ended with.
+    fn result(&self, answer: Message) -> Message;
+    /// What says how its task stands; when that has ended, its result or error is inside.
+    fn standing(&self, said: Message) -> Message;
+    /// A notification or question on the way; none if it is withheld.
+    fn remark(&self, said: Message) -> Option<Message>;
+}
+
+/// A caller's task.
+#[derive(Clone)]
+pub struct Owned {
+    /// The server that made it.
+    pub server: ServerName,
+    /// The tool that was called for it.
+    pub tool: ToolName,
+    /// By the contract as it was when the tool was called.
+    pub shaping: Arc<dyn Shaping>,
+}
 
 /// Tasks that are remembered; the oldest are forgotten first.
 const KEPT: usize = 10_000;
@@ -16,20 +43,20 @@ pub struct Tasks {
 
 #[derive(Default)]
 struct Kept {
-    owners: HashMap<(AgentId, Vec<u8>), (ServerName, ToolName)>,
+    owners: HashMap<(AgentId, Vec<u8>), Owned>,
     order: VecDeque<(AgentId, Vec<u8>)>,
 }
 
 impl Tasks {
-    /// Notes the task that the result of a call of `tool` names, if it names one.
-    pub fn note(&self, agent: &AgentId, (server, tool): (&ServerName, &ToolName), result: &Text) {
+    /// Notes the task that the result of a call names, if it names one, as what `owned` says.
+    pub fn note(&self, agent: &AgentId, result: &Text, owned: impl FnOnce() -> Owned) {
         let flat = || {
             result.get("resultType").filter(|kind| kind.as_bytes() == b"\"task\"").and_then(|_| result.get("taskId"))
         };
         let Some(id) = flat().or_else(|| result.at(&["task", "taskId"])) else { return };
         let key = (agent.clone(), id.as_bytes().to_vec());
         let mut kept = self.kept.lock();
-        if kept.owners.insert(key.clone(), (server.clone(), tool.clone())).is_none() {
+        if kept.owners.insert(key.clone(), owned()).is_none() {
             kept.order.push_back(key);
         }
         if kept.order.len() > KEPT
@@ -39,8 +66,18 @@ impl Tasks {
         }
     }
 
-    /// The server that made the caller's task, and the tool that was called for it.
-    pub fn owner(&self, agent: &AgentId, id: &Text) -> Option<(ServerName, ToolName)> {
+    /// The caller's task of that id.
+    pub fn owned(&self, agent: &AgentId, id: &Text) -> Option<Owned> {
         self.kept.lock().owners.get(&(agent.clone(), id.as_bytes().to_vec())).cloned()
+    }
+
+    /// What a server said outside any request, as the agent may read it: of tasks it hears only its own.
+    pub fn heard(&self, agent: &AgentId, said: Message, may: impl FnOnce(&Owned) -> bool) -> Option<Message> {
+        if said.kind != Kind::Notification || !TOLD.contains(&said.method.as_str()) {
+            return Some(said);
+        }
+        let id = said.body.as_ref().and_then(|params| params.get("taskId"))?;
+        let owned = self.owned(agent, &id).filter(may)?;
+        Some(owned.shaping.standing(said))
     }
 }

@@ -3,6 +3,7 @@
 use super::Inbound;
 use super::link::{Exchange, Link};
 use super::links::{Links, Waiting};
+use super::owners::Shaping;
 use crate::mcp::message::{Kind, Message};
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
@@ -37,6 +38,8 @@ pub struct Passage<'a> {
     pub waiting: &'a Waiting,
     /// Does the exchange end when the agent cancels it or goes away?
     pub stop_when_gone: bool,
+    /// What becomes of what the server says on the way, where a contract counts; the answer is for whoever asked.
+    pub shaping: Option<&'a dyn Shaping>,
 }
 
 /// How the passage ended.
@@ -160,6 +163,10 @@ impl Passage<'_> {
 
     /// A notification or request of the server as the agent reads it, if it goes anywhere. Modern servers send no requests.
     async fn towards_agent(&self, link: &Arc<Link>, message: Message) -> Option<Message> {
+        let message = match self.shaping {
+            Some(shaping) => shaping.remark(message)?,
+            None => message,
+        };
         match (message.kind, self.links.legacy_questions()) {
             (Kind::Request, questions) => questions?.ask(link, message).await,
             (_, Some(questions)) if message.method == "notifications/cancelled" => questions.take_back(link, message),

@@ -45,6 +45,7 @@ mod shown;
 mod start;
 mod states;
 mod synced;
+mod tasks;
 mod together;
 mod traces;
 

@@ -105,7 +105,7 @@ pub(super) fn said(value: &Text) -> Option<String> {
 pub(super) fn is_protocol(one: &Scalar<'_>) -> bool {
     const KINDS: [&str; 6] = ["text", "image", "audio", "resource", "resource_link", "form"];
     match one.under {
-        b"requestState" | b"taskId" | b"resultType" => true,
+        b"requestState" | b"taskId" | b"resultType" | b"progressToken" | b"elicitationId" => true,
         b"type" => KINDS.contains(&&*one.value()),
         _ => false,
     }
