@@ -13,6 +13,7 @@ use std::path::Path;
 
 /// What must be seen by the tool server, and by nobody else.
 const CANARY: &str = "canary \"8d1f\\7c/é-2b%41";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const REFERENCE: &str = "<secret_ref:bank_token>";
 
 const POLICY: &str = "
@@ -292,6 +293,7 @@ async fn no_canary_is_anywhere_but_at_its_server() {
         let (canary, resource) = (CANARY, json!({ "uri": "x:y" }));
         puppet.answers(move |_| Answer::Result(json!({ "contents": [{ "uri": "x:y", "text": canary }] })));
         judge("a resource", reader.ask("resources/read", resource).await.to_string().as_bytes());
+        tasks_have_none(&puppet, agent).await;
         let said = agent.call_anew("child__echoes", json!({ "token": REFERENCE })).await;
         assert!(said.to_string().contains("secret_ref:bank_token"), "{said}");
         judge("a child", said.to_string().as_bytes());
@@ -309,6 +311,69 @@ async fn no_canary_is_anywhere_but_at_its_server() {
     }
 }
 
+/// A call that becomes a task: its handle, how it stands, how it ended, and what is told of that unasked.
+async fn tasks_have_none(puppet: &Puppet, agent: &Agent) {
+    for (count, form) in forms().into_iter().enumerate() {
+        let (id, said) = (format!("{}-{count}", agent.is_legacy()), form.clone());
+        let standing = json!({ "taskId": id, "status": "completed", "statusMessage": form });
+        let result = json!({ "content": [{ "type": "text", "text": form }], "structuredContent": { "deep": [form] } });
+        let told = {
+            let mut told = standing.clone();
+            told["result"] = result.clone();
+            told
+        };
+        puppet.answers(move |seen| match (seen.method(), seen.body["params"]["_meta"][CAPABILITIES].is_object()) {
+            ("tools/call", true) => {
+                let mut task = standing.clone();
+                task["resultType"] = json!("task");
+                Answer::Result(task)
+            }
+            ("tools/call", false) => Answer::Result(json!({ "task": standing })),
+            ("tasks/get", true) => {
+                let mut task = standing.clone();
+                (task["resultType"], task["result"]) = (json!("complete"), result.clone());
+                Answer::Result(task)
+            }
+            ("tasks/list", _) => Answer::Result(json!({ "tasks": [standing] })),
+            ("tasks/result", _) if said.len() % 2 == 0 => {
+                Answer::Message(json!({ "jsonrpc": "2.0", "error": { "code": -32000, "message": said } }))
+            }
+            ("tasks/result", _) => Answer::Result(result.clone()),
+            _ => Answer::Result(standing.clone()),
+        });
+        let arguments = json!({ "name": "bank__read", "arguments": { "token": REFERENCE, "task": id } });
+        let own = json!({ "taskId": id });
+        let mut asked = vec![("tools/call", arguments), ("tasks/get", own.clone())];
+        if agent.is_legacy() {
+            asked.extend([("tasks/result", own.clone()), ("tasks/list", json!({}))]);
+        }
+        for (method, params) in asked {
+            let answer = agent.answered(&crate::tasks::request(agent, method, params)).await.to_string();
+            judge(&format!("{method} after {form:?}"), answer.as_bytes());
+            assert!(answer.contains("secret_ref:bank_token"), "{answer}");
+        }
+        let (method, mut listening) = if agent.is_legacy() {
+            ("notifications/tasks/status", agent.get(None).await)
+        } else {
+            let wanted = json!({ "notifications": { "taskIds": [id] } });
+            let mut listening = agent.post(&crate::tasks::request(agent, "subscriptions/listen", wanted)).await;
+            listening.message().await;
+            ("notifications/tasks", listening)
+        };
+        until("toolgate listens", || async { (puppet.listeners() > 0).then_some(()) }).await;
+        puppet.tells(json!({ "jsonrpc": "2.0", "method": method, "params": told })).await;
+        loop {
+            let heard = listening.message().await.to_string();
+            judge(&format!("{method} after {form:?}"), heard.as_bytes());
+            assert!(heard.contains("secret_ref:bank_token"), "{heard}");
+            // What earlier ones said may come again.
+            if heard.contains(&id) {
+                break;
+            }
+        }
+    }
+}
+
 /// The log, every page and every verb that tells of calls.
 async fn operators_have_none(gate: &Gate) {
     let log = until("the child's standard error is in the log", || async {
@@ -317,7 +382,7 @@ async fn operators_have_none(gate: &Gate) {
     .await;
     assert!(log.contains("secret_ref:bank_token"), "{log}");
     assert!(gate.metric("toolgate_secrets_removed_total").await > 50.0, "what was taken out is counted");
-    for page in ["/metrics", "/readyz", "/api/calls"] {
+    for page in ["/metrics", "/readyz", "/api/calls", "/api/quarantined", "/api/tools/disabled"] {
         judge(page, gate.gate.operators(page).await.as_bytes());
     }
     let action = gate.entries(1).await[0]["action_id"].as_str().unwrap().to_owned();
