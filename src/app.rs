@@ -10,6 +10,7 @@ use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
 use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
+use crate::gate::pinned::{self, Withheld};
 use crate::gate::{Gate, IN_FLIGHT, list::Listings, telling::Hooks, toolbox::Toolbox, vault::Vault};
 use crate::model::clock::Clock;
 use crate::model::ids::{SEPARATOR, ToolName};
@@ -333,7 +334,14 @@ impl Status for View {
             reason: reason.label().to_owned(),
             why: format!("`{tool}`: {reason}"),
         });
-        global.chain(hidden).collect()
+        let withheld = pinned::withheld(&self.door.policy.current(), &tools, &self.door.servers).into_iter();
+        let withheld = withheld.map(|Withheld { server, tool, label, words, .. }| Quarantined {
+            server: server.to_string(),
+            profile: None,
+            reason: label.to_owned(),
+            why: format!("`{tool}`: {words}"),
+        });
+        global.chain(hidden).chain(withheld).collect()
     }
 
     fn metrics(&self) -> String {
@@ -350,7 +358,10 @@ impl View {
             tools.quarantined.iter().filter(|(owner, ..)| owner == name).map(|(_, _, words)| words.clone());
         let unfit = fit::unfit(&self.door.policy.current(), &tools).into_iter().filter(|unfit| unfit.server == *name);
         let unfit = unfit.map(|Unfit { tool, words, .. }| format!("`{tool}`: {words}"));
-        let withheld = quarantined.chain(unfit).take(MOST_WITHHELD).collect();
+        let unpinned = pinned::withheld(&self.door.policy.current(), &tools, &self.door.servers).into_iter();
+        let unpinned = unpinned.filter(|one| one.server == *name);
+        let unpinned = unpinned.map(|Withheld { tool, words, .. }| format!("`{tool}`: {words}"));
+        let withheld = quarantined.chain(unfit).chain(unpinned).take(MOST_WITHHELD).collect();
         let (state, era, tools, last_fault) = match &*server.state().borrow() {
             State::Starting => ("starting", None, 0, None),
             State::Up(up) => ("up", Some(up.verdict.words()), up.catalog.tools.len(), None),

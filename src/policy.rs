@@ -1,9 +1,12 @@
 //! Floor 3: what the files say, compiled into one immutable snapshot.
 
 use crate::guards::budget::Tasks;
+use crate::guards::pins::Instructions;
 use crate::guards::secrets::Bindings;
 use crate::guards::{self, Mode, allowlist, hooks, identity, repetition};
+use crate::mcp::json::Text;
 use crate::model::disabled::Disabled;
+use crate::model::ids::ServerName;
 use sha2::{Digest as _, Sha256};
 
 pub mod compile;
@@ -55,6 +58,19 @@ impl Policy {
             version = compile::shown(&Sha256::digest(names));
         }
         Self { version, allowlist: self.allowlist.without(disabled), ..self }
+    }
+
+    /// What a server said of itself, as agents may read it: without `instructions` that no operator has approved, where pins
+    /// are kept (SECURITY §3C C9).
+    #[must_use]
+    pub fn introduced(&self, server: &ServerName, said: Text) -> Text {
+        let approved = |one: &Instructions| self.pins.judge(server, guards::pins::INSTRUCTIONS, &one.digest).is_ok();
+        if self.mode == Mode::Observe || Instructions::of(&said).is_none_or(|one| approved(&one)) {
+            return said;
+        }
+        let Some(mut members) = said.object() else { return said };
+        members.remove("instructions");
+        members.text()
     }
 }
 

@@ -84,7 +84,7 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
     for Unfit { tool, words, .. } in fit::unfit(&policy, &app.door.gate.tools.current()) {
         found.wrong(&format!("`{tool}` is withheld: {words}"));
     }
-    for Withheld { tool, words, .. } in pinned::withheld(&policy, &app.door.gate.tools.current()) {
+    for Withheld { tool, words, .. } in pinned::withheld(&policy, &app.door.gate.tools.current(), &app.door.servers) {
         let what = if policy.mode == Mode::Observe { "enforce mode would withhold" } else { "withheld:" };
         found.wrong(&format!("{what} `{tool}`: {words}; see `toolgate pins diff`"));
     }

@@ -15,7 +15,7 @@ use super::serve::runtime;
 use super::{configured, files};
 use crate::config::{self, FILE_NAME, Loaded};
 use crate::gate::toolbox::Tool;
-use crate::guards::pins::{FILE_NAME as PINS, Pin};
+use crate::guards::pins::FILE_NAME as PINS;
 use crate::mcp::pretty::plain;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
@@ -206,11 +206,7 @@ impl Draft {
             let tools: Vec<&Tool> = listed.tools.iter().map(|tool| &**tool).filter(own).collect();
             files.push((self.place.join(format!("policies/{}.yaml", server.name)), draft::contracts(&tools)));
         }
-        let pin = |tool: &std::sync::Arc<Tool>| {
-            let key = (tool.server.settings.name.clone(), tool.definition.name.clone());
-            (key, Pin { digest: tool.hash.clone(), definition: tool.definition.text.clone() })
-        };
-        let pins: Pins = listed.tools.iter().map(pin).collect();
+        let pins: Pins = listed.pins().collect();
         files.push((self.place.join(PINS), written(&pins)));
         files
     }

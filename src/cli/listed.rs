@@ -3,6 +3,7 @@
 use crate::app;
 use crate::config::Config;
 use crate::gate::toolbox::{Tool, Toolbox, Tools};
+use crate::guards::pins::{INSTRUCTIONS, Instructions, Pin};
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::live::Live;
 use crate::telemetry::metrics::Metrics;
@@ -23,6 +24,8 @@ pub(super) struct Listed {
     pub(super) tools: Vec<Arc<Tool>>,
     /// Those that cannot: server, and which and why.
     pub(super) quarantined: Vec<(ServerName, String)>,
+    /// What servers say of themselves that needs a pin, of those that can have one.
+    pub(super) instructions: Vec<(ServerName, Pin)>,
     /// The names of all of them.
     pub(super) named: HashSet<ToolName>,
     /// Servers that do not answer or do not list all of their tools, and why.
@@ -37,12 +40,15 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
     toolbox.start(&servers, policy, &Arc::new(Metrics::new()), &stop);
     servers.start(&running, &stop);
     let mut down = Vec::new();
-    let mut named = HashSet::new();
+    let (mut named, mut instructions) = (HashSet::new(), Vec::new());
     for server in servers.all() {
         let name = &server.settings.name;
         toolbox.settled(name).await;
         match said(server, &toolbox.current()) {
-            Ok(said) => named.extend(said),
+            Ok(said) => {
+                named.extend(said);
+                instructions.extend(instructions_of(server).map(|pin| (name.clone(), pin)));
+            }
             Err(why) => down.push((name.clone(), why)),
         }
     }
@@ -51,7 +57,24 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
     running.close();
     let _ = tokio::time::timeout(FAREWELL, running.wait()).await;
     let quarantined = tools.quarantined.iter().map(|(server, _, why)| (server.clone(), why.clone())).collect();
-    Ok(Listed { tools: tools.all.clone(), quarantined, named, down })
+    Ok(Listed { tools: tools.all.clone(), quarantined, instructions, named, down })
+}
+
+fn instructions_of(server: &Server) -> Option<Pin> {
+    let Instructions { digest, definition } = Instructions::of(server.up()?.verdict.introduction()?)?;
+    Some(Pin { digest, definition: definition? })
+}
+
+impl Listed {
+    /// What every listed tool and all instructions would be pinned as.
+    pub(super) fn pins(&self) -> impl Iterator<Item = ((ServerName, String), Pin)> {
+        let tools = self.tools.iter().map(|tool| {
+            let key = (tool.server.settings.name.clone(), tool.definition.name.clone());
+            (key, Pin { digest: tool.hash.clone(), definition: tool.definition.text.clone() })
+        });
+        let own = |(server, pin): &(ServerName, Pin)| ((server.clone(), INSTRUCTIONS.to_owned()), pin.clone());
+        tools.chain(self.instructions.iter().map(own))
+    }
 }
 
 /// The names that an answering server listed, whether its tools can be offered or not; else why nothing is known. What is

@@ -140,10 +140,10 @@ impl Ground {
 /// What was approved against what is listed, as a unified diff.
 fn shown(one: &Compared<'_>) -> String {
     let text = |pin: &Pin| readable(&pin.definition.value()) + "\n";
-    let (old, new) = match one.stands {
+    let (old, new) = match &one.stands {
         Stands::AsPinned => return String::new(),
-        Stands::Drifted(pin, tool) => (text(pin), readable(&tool.definition.text.value()) + "\n"),
-        Stands::New(tool) => (String::new(), readable(&tool.definition.text.value()) + "\n"),
+        Stands::Drifted(pin, now) => (text(pin), text(now)),
+        Stands::New(now) => (String::new(), text(now)),
         Stands::Quarantined | Stands::Absent => return format!("{one}\n"),
     };
     let (approved, listed) = (format!("approved/{}", one.name), format!("listed/{}", one.name));

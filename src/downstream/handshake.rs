@@ -87,7 +87,10 @@ impl Door {
     async fn open_one(&self, links: &Links, scope: &Scope) -> Result<Message, Fault> {
         let Scope::One(name) = scope else { return Err(Fault::unsent("no server is named")) };
         let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
-        links.open(server).await.map(|(_, answer)| answer)
+        let (_, answer) = links.open(server).await?;
+        let policy = self.policy.current();
+        let introduced = |said| if answer.is_error { said } else { policy.introduced(name, said) };
+        Ok(Message { body: answer.body.clone().map(introduced), ..answer })
     }
 
     /// Servers that do not answer are left out; their tools come when they do.
@@ -98,7 +101,8 @@ impl Door {
         for (server, opened) in up.iter().zip(opened) {
             match opened {
                 Ok((_, answer)) if !answer.is_error => {
-                    said.extend(answer.body.map(|result| (server.settings.name.to_string(), result)));
+                    let (name, policy) = (&server.settings.name, self.policy.current());
+                    said.extend(answer.body.map(|result| (name.to_string(), policy.introduced(name, result))));
                 }
                 Ok(_) => tracing::warn!(server = %server.settings.name, "the tool server refused a session"),
                 Err(fault) => {

@@ -3,17 +3,21 @@
 
 use super::toolbox::{Tool, Tools};
 use crate::guards::Mode;
-use crate::guards::pins::{Pin, Unapproved};
+use crate::guards::pins::{INSTRUCTIONS, Instructions, Pin, Unapproved};
 use crate::mcp::json::Text;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
+use crate::upstream::servers::Servers;
 use std::collections::HashSet;
 
 /// Names of changed members that are told; a definition has about ten.
 const MOST_NAMED: usize = 16;
 
-/// A tool that is withheld, or would be if anything were refused.
+/// The word in metrics for instructions, whatever is wrong with them: no tool is missing.
+const LABEL: &str = "instructions";
+
+/// A tool, or what a server says of itself, that is withheld, or would be if anything were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Withheld {
     /// Where it lives.
@@ -42,8 +46,25 @@ pub(super) fn would_refuse(policy: &Policy, tool: &Tool) -> Option<Refusal> {
     judge(policy, tool).is_err().then_some(Refusal::ToolNotAllowlisted)
 }
 
-/// Every listed tool that no operator has approved as it is.
-pub fn withheld(policy: &Policy, tools: &Tools) -> Vec<Withheld> {
+/// Everything listed that no operator has approved as it is: tools, and what servers say of themselves.
+pub fn withheld(policy: &Policy, tools: &Tools, servers: &Servers) -> Vec<Withheld> {
+    let mut withheld = withheld_tools(policy, tools);
+    withheld.extend(servers.all().iter().filter_map(|server| {
+        let (server, up) = (&server.settings.name, server.up()?);
+        let Instructions { digest, definition } = Instructions::of(up.verdict.introduction()?)?;
+        let words = match (policy.pins.judge(server, INSTRUCTIONS, &digest), definition) {
+            (Ok(()), _) => return None,
+            (Err(_), None) => "the server's instructions are longer than what can be approved",
+            (Err(Unapproved::Unpinned), Some(_)) => "nobody has approved the server's instructions",
+            (Err(Unapproved::Drifted(_)), Some(_)) => "the server's instructions have changed since they were approved",
+        };
+        let (server, tool) = (server.clone(), ToolName::of(server, INSTRUCTIONS));
+        Some(Withheld { server, tool, label: LABEL, words: words.to_owned(), digest })
+    }));
+    withheld
+}
+
+fn withheld_tools(policy: &Policy, tools: &Tools) -> Vec<Withheld> {
     let one = |tool: &std::sync::Arc<Tool>| {
         let unapproved = judge(policy, tool).err()?;
         let words = match unapproved {
@@ -87,13 +108,13 @@ impl Told {
         for one in withheld.iter().filter(|one| !self.0.contains(&(one.tool.clone(), one.digest.clone()))) {
             let Withheld { tool, label, words, digest, server: _ } = one;
             let what = match mode {
-                Mode::Enforce => "tool is withheld until an operator approves it: `toolgate pins diff`, `pins approve`",
-                Mode::Observe => "tool would be withheld in enforce mode: `toolgate pins diff`, `pins approve`",
+                Mode::Enforce => "withheld until an operator approves it: `toolgate pins diff`, `pins approve`",
+                Mode::Observe => "would be withheld in enforce mode: `toolgate pins diff`, `pins approve`",
             };
             tracing::warn!(%tool, reason = label, words, digest, "{what}");
         }
         for (tool, _) in self.0.difference(&now) {
-            tracing::info!(%tool, "tool is no longer withheld for its definition, or is gone or another again");
+            tracing::info!(%tool, "no longer withheld for its definition, or gone or another again");
         }
         self.0 = now;
     }

@@ -179,7 +179,7 @@ struct Seen {
 }
 
 fn count(tools: &Tools, servers: &Servers, (policy, told): (&Policy, &mut Told), metrics: &Metrics) {
-    let withheld = pinned::withheld(policy, tools);
+    let withheld = pinned::withheld(policy, tools, servers);
     told.tell(&withheld, policy.mode);
     let hidden = tools.quarantined.iter().map(|(server, reason, _)| (server, *reason));
     let hidden: Vec<_> = hidden.chain(withheld.iter().map(|one| (&one.server, one.label))).collect();

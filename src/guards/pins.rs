@@ -4,7 +4,9 @@
 //! another tool. Only the pin file says what is approved; nothing that is seen becomes a pin by being seen.
 
 use crate::mcp::json::Text;
+use crate::mcp::tools::LONGEST_DEFINITION;
 use crate::model::ids::ServerName;
+use crate::schema::schema_hash;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -12,6 +14,9 @@ use std::collections::HashMap;
 
 /// The pin file's name, if nothing is said.
 pub const FILE_NAME: &str = "toolgate.pins.yaml";
+
+/// What stands for a tool's name where a server's `instructions` are pinned (SECURITY §3C C9); no tool can have it.
+pub const INSTRUCTIONS: &str = ":instructions";
 
 /// Which definitions of tools are approved, as written: the pin file's name, or more.
 #[derive(Debug, Clone, Deserialize)]
@@ -59,6 +64,27 @@ pub struct Pin {
     pub digest: String,
     /// The whole definition.
     pub definition: Text,
+}
+
+/// The `instructions` in what a server said of itself, as they are pinned: line by line, so that a change can be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instructions {
+    /// SHA-256 as of a pin.
+    pub digest: String,
+    /// What the pin holds; none if it is longer than a definition may be: then nobody can approve it.
+    pub definition: Option<Text>,
+}
+
+impl Instructions {
+    /// Those in the answer to `initialize` or `server/discover`, if there are any.
+    pub fn of(said: &Text) -> Option<Self> {
+        let text = said.get("instructions")?;
+        let lines = text.as_str().unwrap_or_default();
+        let lines: Vec<&str> = lines.split('\n').collect();
+        let value = serde_json::json!({ "name": INSTRUCTIONS, "lines": lines });
+        let definition = (text.as_bytes().len() <= LONGEST_DEFINITION).then(|| Text::of(&value));
+        Some(Self { digest: schema_hash(&value), definition })
+    }
 }
 
 /// Why a tool is withheld.

@@ -22,11 +22,12 @@ impl Relay {
 
     /// The result of `server/discover`.
     pub(super) fn discover(&self, scope: &Scope) -> Result<Text, Failed> {
-        let reached = self.reached(scope);
-        let said: Vec<(String, Text)> = reached
-            .iter()
-            .filter_map(|server| Some((server.settings.name.to_string(), server.up()?.verdict.discovered.clone()?)))
-            .collect();
+        let (reached, policy) = (self.reached(scope), self.policy.current());
+        let said = reached.iter().filter_map(|server| {
+            let (name, said) = (&server.settings.name, server.up()?.verdict.discovered.clone()?);
+            Some((name.to_string(), policy.introduced(name, said)))
+        });
+        let said: Vec<(String, Text)> = said.collect();
         let mut result = match (scope, said.as_slice()) {
             (Scope::One(_), [(_, said)]) => said.object().unwrap_or_default(),
             (Scope::One(_), _) => return Err(Failed::Answer(INTERNAL, "the tool server is down".to_owned())),

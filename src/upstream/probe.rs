@@ -34,8 +34,13 @@ impl Verdict {
         }
     }
 
+    /// What it said of itself, on the newer wire if it speaks both.
+    pub fn introduction(&self) -> Option<&Text> {
+        self.discovered.as_ref().or(self.initialized.as_ref())
+    }
+
     fn capabilities(&self) -> Option<Text> {
-        self.discovered.as_ref().or(self.initialized.as_ref())?.get("capabilities")
+        self.introduction()?.get("capabilities")
     }
 
     /// Whether it declares a capability.

@@ -3,9 +3,8 @@
 use super::compared::{Stands, choose, compare};
 use super::{Ground, shown};
 use crate::cli::files;
-use crate::guards::pins::Pin;
 use crate::mcp::pretty::plain;
-use crate::model::ids::{SEPARATOR, ToolName};
+use crate::model::ids::SEPARATOR;
 use crate::policy::pins::written;
 use anyhow::{Context as _, bail};
 use std::io::Write;
@@ -36,18 +35,16 @@ impl Approve {
         let mut pins = ground.pins.clone();
         let mut changes = 0;
         for one in chosen {
-            match one.stands {
+            match &one.stands {
                 Stands::AsPinned => {}
-                Stands::Drifted(_, tool) | Stands::New(tool) => {
-                    let key = (tool.server.settings.name.clone(), tool.definition.name.clone());
-                    let definition = tool.definition.text.clone();
-                    pins.insert(key, Pin { digest: tool.hash.clone(), definition });
+                Stands::Drifted(_, now) | Stands::New(now) => {
+                    pins.insert(one.key.clone(), now.clone());
                     changes += 1;
                     out.write_all(shown(one).as_bytes())?;
-                    writeln!(out, "approved {} sha256:{}", one.name, tool.hash)?;
+                    writeln!(out, "approved {} sha256:{}", one.name, now.digest)?;
                 }
                 Stands::Absent if self.prune => {
-                    pins.retain(|(server, own), _| ToolName::of(server, own) != one.name);
+                    pins.remove(&one.key);
                     changes += 1;
                     writeln!(out, "removed  {}: its server does not list it", one.name)?;
                 }

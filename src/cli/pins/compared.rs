@@ -2,27 +2,28 @@
 
 use crate::cli::listed::Listed;
 use crate::gate::pinned::changed;
-use crate::gate::toolbox::Tool;
 use crate::guards::pins::Pin;
-use crate::model::ids::ToolName;
+use crate::model::ids::{ServerName, ToolName};
 use crate::policy::pins::Pins;
 use anyhow::bail;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 /// One tool.
 pub(super) struct Compared<'a> {
     /// As policies name it.
     pub(super) name: ToolName,
+    /// Its place among the pins.
+    pub(super) key: (ServerName, String),
     pub(super) stands: Stands<'a>,
 }
 
 /// How a tool stands to its pin.
 pub(super) enum Stands<'a> {
     AsPinned,
-    Drifted(&'a Pin, &'a Arc<Tool>),
-    New(&'a Arc<Tool>),
+    /// What was approved, and what is listed.
+    Drifted(&'a Pin, Pin),
+    New(Pin),
     /// It is listed, and cannot be offered whatever is approved.
     Quarantined,
     /// Its server answers and does not list it.
@@ -31,22 +32,24 @@ pub(super) enum Stands<'a> {
 
 /// All of them by name, but the pins of servers that do not answer: of those nothing can be said.
 pub(super) fn compare<'a>(pins: &'a Pins, listed: &'a Listed) -> Vec<Compared<'a>> {
-    let mut found: BTreeMap<ToolName, Stands<'a>> = BTreeMap::new();
-    for (server, own) in pins.keys().filter(|(server, _)| listed.down.iter().all(|(down, _)| down != server)) {
-        let name = ToolName::of(server, own);
-        let stands = if listed.named.contains(&name) { Stands::Quarantined } else { Stands::Absent };
-        found.insert(name, stands);
+    let mut found = BTreeMap::new();
+    let mut add = |key: (ServerName, String), stands| {
+        let name = ToolName::of(&key.0, &key.1);
+        found.insert(name.clone(), Compared { name, key, stands });
+    };
+    for key in pins.keys().filter(|(server, _)| listed.down.iter().all(|(down, _)| down != server)) {
+        let is_named = listed.named.contains(&ToolName::of(&key.0, &key.1));
+        add(key.clone(), if is_named { Stands::Quarantined } else { Stands::Absent });
     }
-    for tool in &listed.tools {
-        let key = (tool.server.settings.name.clone(), tool.definition.name.clone());
+    for (key, now) in listed.pins() {
         let stands = match pins.get(&key) {
-            None => Stands::New(tool),
-            Some(pin) if pin.digest == tool.hash => Stands::AsPinned,
-            Some(pin) => Stands::Drifted(pin, tool),
+            None => Stands::New(now),
+            Some(pin) if pin.digest == now.digest => Stands::AsPinned,
+            Some(pin) => Stands::Drifted(pin, now),
         };
-        found.insert(tool.name.clone(), stands);
+        add(key, stands);
     }
-    found.into_iter().map(|(name, stands)| Compared { name, stands }).collect()
+    found.into_values().collect()
 }
 
 /// Those that `wanted` names, or all if it names none.
@@ -69,10 +72,10 @@ pub(super) fn fits(wanted: &str, name: &ToolName) -> bool {
 impl fmt::Display for Compared<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
-        match self.stands {
+        match &self.stands {
             Stands::AsPinned => write!(f, "ok       {name}"),
-            Stands::Drifted(pin, tool) => {
-                write!(f, "drifted  {name}: {}", changed(pin, &tool.definition.text).join(", "))
+            Stands::Drifted(pin, now) => {
+                write!(f, "drifted  {name}: {}", changed(pin, &now.definition).join(", "))
             }
             Stands::New(_) => write!(f, "new      {name}: nobody has approved it"),
             Stands::Quarantined => write!(f, "withheld {name}: approved, and now it is quarantined"),

@@ -59,6 +59,8 @@ struct Strings {
     seen: Mutex<Vec<Seen>>,
     news: Notify,
     script: Mutex<Script>,
+    /// What it says of itself.
+    instructions: Mutex<Option<String>>,
     /// Whether notifications are left without an answer.
     ignoring: AtomicBool,
     /// Whether the script answers subscriptions too.
@@ -118,6 +120,7 @@ impl Puppet {
             seen: Mutex::default(),
             news: Notify::new(),
             script: Mutex::new(script),
+            instructions: Mutex::default(),
             ignoring: AtomicBool::new(false),
             scripted: AtomicBool::new(false),
             listeners: Mutex::default(),
@@ -182,6 +185,11 @@ impl Puppet {
     /// From now on everything but the handshake and the listing is answered like this.
     pub fn answers(&self, script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) {
         *self.strings.script.lock().unwrap() = Arc::new(script);
+    }
+
+    /// From now on it says this of itself, to whoever asks.
+    pub fn instructs(&self, text: &str) {
+        *self.strings.instructions.lock().unwrap() = Some(text.to_owned());
     }
 
     /// From now on subscriptions are answered as everything else.
@@ -302,6 +310,13 @@ impl Strings {
         result
     }
 
+    fn introduced(&self, mut said: Value) -> Value {
+        if let Some(text) = &*self.instructions.lock().unwrap() {
+            said["instructions"] = json!(text);
+        }
+        said
+    }
+
     /// The answer to a notification, unless there is none.
     async fn accepted(&self) -> Response {
         if self.ignoring.load(Ordering::Relaxed) {
@@ -318,10 +333,10 @@ impl Strings {
 
     fn modern(&self, seen: &Seen) -> Option<Answer> {
         match seen.method() {
-            "server/discover" => Some(Answer::Result(json!({
+            "server/discover" => Some(Answer::Result(self.introduced(json!({
                 "resultType": "complete", "supportedVersions": [MODERN], "capabilities": self.capabilities,
                 "ttlMs": 0, "cacheScope": "private",
-            }))),
+            })))),
             "subscriptions/listen" if !self.scripted.load(Ordering::Relaxed) => {
                 let id = seen.body["id"].clone();
                 let receiver = self.listener(Some(id.clone()));
@@ -346,10 +361,10 @@ impl Strings {
             "initialize" if seen.body["params"]["clientInfo"]["name"] == "unwelcome" => {
                 Some(Answer::Message(json!({ "jsonrpc": "2.0", "error": UNWELCOME.clone() })))
             }
-            "initialize" => Some(Answer::Result(json!({
+            "initialize" => Some(Answer::Result(self.introduced(json!({
                 "protocolVersion": seen.body["params"]["protocolVersion"], "capabilities": self.capabilities,
                 "serverInfo": { "name": "puppet", "version": "1" },
-            }))),
+            })))),
             "tools/list" => Some(Answer::Result(self.listing(seen.body["params"].get("cursor")))),
             _ => None,
         }
