@@ -8,6 +8,7 @@ use crate::guards::{Mode, Section, hooks, identity};
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{AgentId, ServerName};
 use crate::model::secret::Secret;
+use crate::policy::compile::bound::Bound;
 use crate::policy::compile::{self, Basis, Compiled};
 use crate::policy::layers::Assigned;
 use crate::policy::live::Reading;
@@ -179,6 +180,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         agents: vec![AgentId::new(identity::ANONYMOUS)],
         identity: identity::Rule::anonymous(),
         assigned: Vec::new(),
+        bound: Vec::new(),
         methods: Methods::default(),
         hooks: hooks::Rule::default(),
         session_header: None,
@@ -246,6 +248,7 @@ fn judge(
         judged.config = judged.config.map(|config| Config { startup, ..config });
         judged.basis.written = document.tree().clone();
         judged.basis.assigned = assigned(&judged.basis.identity, document);
+        judged.basis.bound = bound(&judged.basis.secrets, document);
         judged
     });
     // What a missing variable leaves behind is no second problem.
@@ -298,6 +301,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         agents,
         identity,
         assigned: Vec::new(),
+        bound: Vec::new(),
         hooks,
         methods,
         session_header,
@@ -331,6 +335,19 @@ fn assigned(identity: &identity::Rule, document: &Document) -> Vec<Assigned> {
         }
     }
     assigned
+}
+
+/// The arguments that secrets may go to, and where that is written.
+fn bound(secrets: &Bindings, document: &Document) -> Vec<Bound> {
+    let places = secrets.0.values().flat_map(|binding| {
+        binding.places.iter().enumerate().map(|(index, place)| {
+            let path = ["secrets", &binding.name, "for"].map(str::to_owned).into_iter().chain([index.to_string()]);
+            let (path, message) = (path.collect(), String::new());
+            let at = document.locate(Problem { severity: Severity::Warning, path, message, hint: None });
+            Bound { place: place.clone(), at }
+        })
+    });
+    places.collect()
 }
 
 /// Where a change of `policies` can be seen: beside it, and if it is a directory, in and below it.

@@ -137,6 +137,11 @@ impl Section for Settings {
 // === impl Rule ===
 
 impl Rule {
+    /// Whether a reference may stand at this JSON pointer.
+    pub fn takes(&self, pointer: &str) -> bool {
+        self.pointers.iter().any(|known| known == pointer)
+    }
+
     /// The arguments, by name, that hold a reference somewhere.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.pointers.iter().filter_map(|pointer| steps(pointer).into_iter().next())

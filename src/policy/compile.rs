@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub mod bound;
 mod contract;
 mod names;
 mod pairs;
@@ -44,6 +45,8 @@ pub struct Basis {
     pub identity: identity::Rule,
     /// The layers that callers are given by name, and where.
     pub assigned: Vec<layers::Assigned>,
+    /// The arguments that secrets may go to, and where that is written.
+    pub bound: Vec<bound::Bound>,
     /// Who hears of calls.
     pub hooks: hooks::Rule,
     /// Which methods pass.
@@ -73,7 +76,7 @@ pub struct Compiled {
 
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
-    let Basis { mode, servers, disabled, timeouts, agents, identity, assigned, hooks, .. } = basis;
+    let Basis { mode, servers, disabled, timeouts, agents, identity, assigned, bound, hooks, .. } = basis;
     let Basis { methods, session_header, pins, secrets, policies, written, .. } = basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut stock = Stock { servers, timeouts, agents, groups, secrets, ..Stock::default() };
@@ -98,6 +101,7 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     names::judge(&mut stock);
     pairs::judge(&mut stock, &contracts);
     twins::judge(&mut stock);
+    bound::judge(&mut stock, bound);
     let layers = stock.layers((mode, &identity), &disabled, assigned);
     diagnostics.append(&mut stock.diagnostics);
     sort(&mut diagnostics);

@@ -165,6 +165,7 @@ impl Pack {
             agents: agents.into_iter().collect(),
             identity: identity::Rule::of(self.callers.values().cloned().collect()),
             assigned: Vec::new(),
+            bound: Vec::new(),
             hooks: hooks::Rule::default(),
             methods: Methods::default(),
             session_header: None,

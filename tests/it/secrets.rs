@@ -451,3 +451,32 @@ async fn what_is_wrong_is_found_by_check() {
         assert!(text.contains(expected), "{expected} is not in:\n{text}");
     }
 }
+
+/// 002-26, 002-29, issue 4 "check": a place that only the configuration or only the contract names is warned of where it stands,
+/// with what to do; what both name is not.
+#[tokio::test]
+async fn secrets_that_go_nowhere_are_warned_of() {
+    let more = "secrets:
+  known:
+    env: X
+    for:
+      - { server: bank, tool: pay, pointer: /token }
+      - { server: bank, tool: pay, pointer: /tokn }
+      - { server: bank, tool: gone, pointer: /token }
+      - { server: bank, tool: many, pointer: /token }
+";
+    let policy = "contracts:
+  bank__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [/token, /unbound] }
+  bank__many:
+    purpose: test
+    actions: [read]
+    secrets: [/token]
+    variants: { by: /do, cases: { one: { actions: [read] }, other: { actions: [read] } } }
+";
+    let setup = Setup::new().server_with("bank", "url: \"http://127.0.0.1:9/mcp\"").policy(policy).more(more);
+    setup.write();
+    let (code, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let lines: Vec<&str> = out.lines().filter(|line| !line.contains(", policy ")).collect();
+    insta::assert_snapshot!("secrets_that_go_nowhere", lines.join("\n"));
+}

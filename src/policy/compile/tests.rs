@@ -19,6 +19,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         agents: vec![AgentId::new("support-bot")],
         identity: identity::Rule::anonymous(),
         assigned: Vec::new(),
+        bound: Vec::new(),
         methods: Methods::default(),
         hooks: crate::guards::hooks::Rule::default(),
         session_header: None,
