@@ -98,6 +98,7 @@ impl App {
         tasks::spawn("policy notes", gate.clone().note_policies(stop.clone()));
         let changed = either_changed(&tools, policy, &stop);
         tasks::spawn("hidden tools", gate.clone().watch_hidden(changed.clone(), stop.clone()));
+        tasks::spawn("drifts", gate.clone().note_drifts(servers.clone(), changed.clone(), stop.clone()));
         let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
         tools.start(&servers, policy, &metrics, &stop);
         servers.start(&servers_running, &stop);

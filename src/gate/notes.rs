@@ -1,15 +1,52 @@
 //! What a policy that comes in force leaves in the metrics and in the journal: lists that name only tools of disabled servers
-//! (001-16, 001-17), and how many tools operators have taken away.
+//! (001-16, 001-17), how many tools operators have taken away, and which definitions are no longer as they were approved.
 
 use super::Gate;
+use super::pinned::{self, Withheld};
+use crate::guards::Mode;
 use crate::guards::allowlist::written::Unavailable;
 use crate::policy::Policy;
 use crate::store::disabling::note;
 use crate::store::state::event::{Note, Noted};
+use crate::upstream::servers::Servers;
+use std::collections::HashSet;
 use std::sync::Arc;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// Drifts that one process records: a server that is another every second must not fill the disk. The log tells of all.
+const MOST_DRIFTS: usize = 1_000;
+
 impl Gate {
+    /// Records every drift when it is first seen, after each change of the tools or the policy until `stop`.
+    pub async fn note_drifts(
+        self: Arc<Self>,
+        servers: Arc<Servers>,
+        mut changed: watch::Receiver<u64>,
+        stop: CancellationToken,
+    ) {
+        let mut known = HashSet::new();
+        loop {
+            let policy = self.policy.current();
+            let withheld = match policy.mode {
+                Mode::Enforce => pinned::withheld(&policy, &self.tools.current(), &servers),
+                Mode::Observe => Vec::new(),
+            };
+            for Withheld { tool, digest, words: why, .. } in withheld.into_iter().filter(|one| one.drifted) {
+                if known.len() < MOST_DRIFTS && known.insert((tool.clone(), digest.clone())) {
+                    let noted = Noted { at: self.effects.store.now(), note: Note::Drifted { tool, digest, why } };
+                    if let Err(error) = note(&self.journal, noted) {
+                        tracing::error!(%error, "that a definition has changed cannot be recorded");
+                    }
+                }
+            }
+            tokio::select! {
+                still = changed.changed() => if still.is_err() { return },
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
     /// Notes the policy in force, and every later one until `stop`.
     pub async fn note_policies(self: Arc<Self>, stop: CancellationToken) {
         let mut changes = self.policy.changes();

@@ -28,7 +28,10 @@ pub struct Withheld {
     pub label: &'static str,
     /// Why, for operators.
     pub words: String,
-    digest: String,
+    /// SHA-256 of what its server says now, in lower-case hex.
+    pub digest: String,
+    /// Whether it was approved, and is another now.
+    pub drifted: bool,
 }
 
 /// Whether an operator has approved the tool as it is, as far as the policy asks for that.
@@ -59,7 +62,8 @@ pub fn withheld(policy: &Policy, tools: &Tools, servers: &Servers) -> Vec<Withhe
             (Err(Unapproved::Drifted(_)), Some(_)) => "the server's instructions have changed since they were approved",
         };
         let (server, tool) = (server.clone(), ToolName::of(server, INSTRUCTIONS));
-        Some(Withheld { server, tool, label: LABEL, words: words.to_owned(), digest })
+        let drifted = policy.pins.pin(&server, INSTRUCTIONS).is_some();
+        Some(Withheld { server, tool, label: LABEL, words: words.to_owned(), digest, drifted })
     }));
     withheld
 }
@@ -82,6 +86,7 @@ fn withheld_tools(policy: &Policy, tools: &Tools) -> Vec<Withheld> {
             label: unapproved.label(),
             words,
             digest: tool.hash.clone(),
+            drifted: matches!(unapproved, Unapproved::Drifted(_)),
         })
     };
     tools.all.iter().filter_map(one).collect()
@@ -106,7 +111,7 @@ impl Told {
     pub(super) fn tell(&mut self, withheld: &[Withheld], mode: Mode) {
         let now: HashSet<_> = withheld.iter().map(|one| (one.tool.clone(), one.digest.clone())).collect();
         for one in withheld.iter().filter(|one| !self.0.contains(&(one.tool.clone(), one.digest.clone()))) {
-            let Withheld { tool, label, words, digest, server: _ } = one;
+            let Withheld { tool, label, words, digest, .. } = one;
             let what = match mode {
                 Mode::Enforce => "withheld until an operator approves it: `toolgate pins diff`, `pins approve`",
                 Mode::Observe => "would be withheld in enforce mode: `toolgate pins diff`, `pins approve`",

@@ -108,6 +108,14 @@ async fn d4_a_definition_that_drifts_is_withheld_until_an_operator_approves_it()
     assert_eq!(code(&old).as_deref(), Some("schema_invalid"), "{old}");
     assert_eq!(code(&agent.call("pay", json!({ "amount": 1 })).await), None);
     assert!(gate.log().contains("no longer withheld"), "{}", gate.log());
+    let setup = gate.stop().await;
+    let (_, exported, _) = run(&setup, &["ledger", "export", "--data", "data"]).await;
+    let lines = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let drifts: Vec<Value> = lines.filter_map(|line| line["noted"]["note"].get("drifted").cloned()).collect();
+    let [drift] = drifts.as_slice() else { panic!("it is recorded once: {drifts:#?}") };
+    assert_eq!(drift["tool"], "oracle__pay");
+    let why = "its definition has changed since it was approved: description, inputSchema";
+    assert_eq!((&drift["why"], drift["digest"].as_str().unwrap().len()), (&json!(why), 64));
 }
 
 /// 002-04: an argument that its server comes to require, or no longer does, makes another definition: the tool is withheld
@@ -220,6 +228,17 @@ async fn d8_nothing_is_approved_because_something_went_wrong() {
         assert_eq!(exit, i32::from(!is_none), "{broken:?} {wrong}");
         assert!(is_none || std::fs::read_to_string(&file).unwrap() == broken, "{broken}");
     }
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let (exit, _, wrong) = run(&setup, APPROVE).await;
+    assert!(exit == 1 && wrong.contains("is left as it is"), "what cannot be read: {wrong}");
+    std::fs::remove_dir(&file).unwrap();
+    let text = std::fs::read_to_string(setup.directory().join("toolgate.yaml")).unwrap();
+    let nowhere = text.replace("pins: toolgate.pins.yaml", "pins: nowhere/pins.yaml");
+    std::fs::write(setup.directory().join("nowhere.yaml"), nowhere).unwrap();
+    let (exit, _, wrong) = run(&setup, &["pins", "approve", "--all", "--config", "nowhere.yaml"]).await;
+    assert!(exit == 1 && wrong.contains("nothing was approved"), "what cannot be written: {wrong}");
+
     std::fs::write(&file, &before).unwrap();
     let (exit, said, _) = run(&setup, &["pins", "approve", "--all", "--prune"]).await;
     assert!(exit == 0 && said.contains("removed  oracle__b"), "{said}");

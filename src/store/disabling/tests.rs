@@ -55,7 +55,7 @@ async fn a_tool_is_away_until_it_is_given_back() {
         .map(|note| match note {
             Note::Disabled { tool, who, why } => (true, (tool, who, why)),
             Note::Enabled { tool, who, why } => (false, (tool, who, why)),
-            Note::Stripped { .. } => panic!("{note:?}"),
+            Note::Stripped { .. } | Note::Drifted { .. } => panic!("{note:?}"),
         })
         .collect();
     let expected =

@@ -87,6 +87,15 @@ pub enum Note {
         /// The version of the policy.
         policy: String,
     },
+    /// A definition is no longer as it was approved, and is withheld (SECURITY §3D D4).
+    Drifted {
+        /// `server__tool`.
+        tool: ToolName,
+        /// SHA-256 of what its server says now, in lower-case hex.
+        digest: String,
+        /// What is different, in words.
+        why: String,
+    },
 }
 
 /// One thing as it was known.
