@@ -372,3 +372,6 @@ impl Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,8 @@ impl Refusal {
     pub fn words(&self) -> String {
         let code = self.code();
         let (what, next) = self.explanation();
+        // The words of others may end with a stop already.
+        let what = what.trim_end_matches('.');
         match self.pointer().filter(|pointer| !pointer.is_empty()) {
             Some(pointer) => format!("{code} at {pointer}: {what}. {} {next}", self.ran()),
             None => format!("{code}: {what}. {} {next}", self.ran()),
