@@ -107,3 +107,6 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         Verb::Completions(args) => completions::run(&args),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ mod calls;
 mod chaos;
 mod children;
 mod contracts;
+mod diagnostics;
 mod disable;
 mod example_003;
 mod failures;
