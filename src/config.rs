@@ -292,12 +292,11 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     let session_header = session_header.map(|name| doors::session_header(&name, problems));
     let disabled = servers.values().filter(|server| server.disabled).map(|server| server.name.clone()).collect();
     let pins = pins.and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
-    let timeouts = servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect();
     let basis = Basis {
         mode,
         servers: declared,
         disabled,
-        timeouts,
+        timeouts: servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect(),
         agents,
         identity,
         assigned: Vec::new(),
