@@ -5,6 +5,9 @@
 use super::super::{Back, Normal};
 use crate::model::reads::Profile;
 use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 pub(super) struct Listing {
     pub(super) name: &'static str,
@@ -16,6 +19,11 @@ pub(super) fn corpus() -> Vec<Listing> {
     [
         ("everything", include_str!("../../../../tests/corpus/everything.json")),
         ("filesystem", include_str!("../../../../tests/corpus/filesystem.json")),
+        ("memory", include_str!("../../../../tests/corpus/memory.json")),
+        ("sequential-thinking", include_str!("../../../../tests/corpus/sequential-thinking.json")),
+        ("git", include_str!("../../../../tests/corpus/git.json")),
+        ("fetch", include_str!("../../../../tests/corpus/fetch.json")),
+        ("time", include_str!("../../../../tests/corpus/time.json")),
         ("python", include_str!("../../../../tests/corpus/python.json")),
         ("shapes", include_str!("../../../../tests/corpus/shapes.json")),
         ("hostile", include_str!("../../../../tests/corpus/hostile.json")),
@@ -39,13 +47,38 @@ pub(super) fn said(profile: Profile, normal: &Normal, call: &Value) -> Result<()
     if same(&read, call) { Ok(()) } else { Err(format!("{said} comes back as {read}")) }
 }
 
+thread_local! {
+    /// Validators already made: most schemas are asked several times.
+    static MADE: RefCell<HashMap<String, Rc<jsonschema::Validator>>> = RefCell::default();
+}
+/// Validators that are kept.
+const KEPT: usize = 512;
+
 pub(super) fn takes(schema: &Value, value: &Value) -> bool {
-    jsonschema::options().with_draft(jsonschema::Draft::Draft202012).build(schema).unwrap().is_valid(value)
+    let text = schema.to_string();
+    let validator = MADE.with_borrow_mut(|made| {
+        if made.len() > KEPT {
+            made.clear();
+        }
+        let make = || jsonschema::options().with_draft(jsonschema::Draft::Draft202012).build(schema).unwrap();
+        made.entry(text).or_insert_with(|| Rc::new(make())).clone()
+    });
+    validator.is_valid(value)
 }
 
 /// Equal as JSON Schema compares: 1 is 1.0.
 fn same(one: &Value, other: &Value) -> bool {
-    takes(&json!({ "const": other }), one)
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let both = |(name, one): (&String, &Value)| other.get(name).is_some_and(|other| same(one, other));
+            one.len() == other.len() && one.iter().all(both)
+        }
+        _ => one == other,
+    }
 }
 
 /// `OpenAPI`'s `nullable` as JSON Schema says it.
