@@ -61,7 +61,7 @@ pub struct ToolRules {
     pub rollback: Option<ToolName>,
     /// Which part of the contract this is, where an argument chooses between several (002-32).
     pub variant: Option<String>,
-    /// The arguments that decide what a call may do, those of all variants.
+    /// The arguments that decide what a call may do, or that are changed, those of all variants.
     pub needs: Vec<Needed>,
     /// The parts of the contract between which an argument chooses.
     pub variants: Option<variants::Rule>,
@@ -93,7 +93,7 @@ pub struct ToolRules {
     pub audit: Vec<String>,
 }
 
-/// An argument that decides what a call may do: a tool without it cannot be held to its contract (002-05, 002-11).
+/// An argument that decides what a call may do, or that is changed: a tool without it cannot be held to its contract (002-05, 002-11).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needed {
     /// Where the contract names it, such as `["permission", "tenant"]`.

@@ -160,9 +160,20 @@ impl Rule {
         self.steps.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The arguments that expressions read, as paths from the root: their names must mean one thing.
+    /// The arguments that expressions read or steps bound, as paths from the root: their names must mean one thing.
     pub fn reads(&self) -> Vec<Vec<String>> {
-        self.steps.iter().flat_map(|(_, change)| change.reads().to_vec()).collect()
+        let bounded = |change: &Change| change.bounds().iter().map(|(place, _)| place.path.clone()).collect::<Vec<_>>();
+        self.steps.iter().flat_map(|(_, change)| [change.reads().to_vec(), bounded(change)].concat()).collect()
+    }
+
+    /// Where steps work: the key in the file, below `rewrite`, and the argument as a path from the root.
+    pub fn places(&self) -> Vec<(Vec<String>, Vec<String>)> {
+        let of = |(index, (_, change)): (usize, &(String, Change))| {
+            let key = |nth, place| vec![index.to_string(), change.verb().to_owned(), change.key(nth, place)];
+            let places = change.places().enumerate();
+            places.map(|(nth, place)| (key(nth, place), place.path.clone())).collect::<Vec<_>>()
+        };
+        self.steps.iter().enumerate().flat_map(of).collect()
     }
 
     /// The arguments, by name, that steps may bring in.

@@ -3,6 +3,7 @@
 
 use crate::harness::agent::Agent;
 use crate::harness::gate::{Gate, Setup};
+use crate::harness::hook_server::{HookServer, Says};
 use crate::harness::tool_server::script::digest;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
@@ -117,6 +118,116 @@ async fn what_a_step_makes_is_judged_again() {
             assert_eq!(entry["original_params_hash"], digest(&given()), "{entry}");
             assert_ne!(entry["params_hash"], entry["original_params_hash"]);
             assert_eq!(entry["rewritten_by"], json!(["step"]));
+        }
+    }
+}
+
+/// A tool with two uses, of which the second one is not everybody's and changes something.
+const VARIED: &str = "contracts:
+  oracle__file:
+    purpose: a test
+    actions: [read, delete]
+    secrets: []
+    irreversible: true
+    arguments: { properties: { action: { type: string }, id: {}, reason: { type: string } } }
+    variants:
+      by: /action
+      cases:
+        list: { actions: [read] }
+        delete:
+          actions: [delete]
+          irreversible: true
+          permission: { roles: [janitor] }
+          arguments: { required: [id], properties: { id: { type: string } } }
+          rules: [ { code: no_reason, when: \"!has(arguments.reason)\" } ]
+";
+
+const PEOPLE: &str = "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller] }
+  - { agent: janitor, token: token-of-the-janitor-bot-one, tenant: t_001, roles: [janitor] }
+";
+
+/// 002-32, POLICY §1 decision 11: whoever makes another use of the call, a step or a hook, the final arguments choose the
+/// variant: its permission, its schema, its rules, and whether the call is a side effect that runs once.
+#[tokio::test]
+async fn the_final_arguments_choose_the_variant() {
+    let steps = |set: &str| format!("{VARIED}    rewrite: [ {{ name: it, set: {set} }} ]\n");
+    let hooks = HookServer::start().await;
+    let lines = hooks.hooks(&[("it", "before", "oracle__file")], "");
+    for (token, made, code, variant) in [
+        (TOKEN, json!({ "action": "delete", "reason": "old" }), "rbac_denied", Some("delete")),
+        ("token-of-the-janitor-bot-one", json!({ "action": "delete" }), "no_reason", Some("delete")),
+        ("token-of-the-janitor-bot-one", json!({ "action": "delete", "id": 1 }), "schema_invalid", Some("delete")),
+        ("token-of-the-janitor-bot-one", json!({ "action": "Delete", "reason": "old" }), "schema_invalid", None),
+        ("token-of-the-janitor-bot-one", json!({ "action": "delete", "reason": "old" }), "", Some("delete")),
+    ] {
+        let pointers: serde_json::Map<_, _> =
+            made.as_object().unwrap().iter().map(|(name, value)| (format!("/{name}"), value.clone())).collect();
+        let by_step = (steps(&Value::Object(pointers).to_string()), "");
+        for (policy, more) in [by_step, (VARIED.to_owned(), lines.as_str())] {
+            let says = made.clone();
+            hooks.says(move |_| Says::Json(json!({ "arguments": says })));
+            let server = Script::new().tool("file", Behaviour::Answers).start().await;
+            let gate = Setup::new().server("oracle", &server).callers(PEOPLE).policy(&policy).more(more).start().await;
+            let agent = gate.agent().token(token);
+            let given = json!({ "action": "list", "id": "a" });
+            for replayed in [false, true] {
+                let answer = agent.call("oracle__file", given.clone()).await;
+                assert_eq!(answer.refusal(), code, "{made} {more}: {answer:?}");
+                let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
+                assert_eq!(
+                    decision["replayed"] == true,
+                    replayed && code.is_empty(),
+                    "a side effect runs once: {decision}"
+                );
+            }
+            assert_eq!(server.executions().len(), usize::from(code.is_empty()), "{made}");
+            let entry = gate.entries(2).await.remove(0);
+            assert_eq!(entry["variant"].as_str(), variant, "{entry}");
+            assert_eq!(entry["rewritten_by"], json!(["it"]), "{entry}");
+        }
+    }
+}
+
+/// 002-32: a call that its agent may not make is not made another one first.
+#[tokio::test]
+async fn no_step_makes_a_variant_good() {
+    let server = Script::new().tool("file", Behaviour::Answers).start().await;
+    let policy = format!("{VARIED}    rewrite: [ {{ name: it, set: {{ /action: list }} }} ]\n");
+    let gate = Setup::new().server("oracle", &server).callers(PEOPLE).policy(&policy).start().await;
+    let given = json!({ "action": "delete", "id": "a", "reason": "old" });
+    assert_eq!(gate.agent().token(TOKEN).call("oracle__file", given.clone()).await.refusal(), "rbac_denied");
+    assert_eq!(server.executions().len(), 0);
+    let janitor = gate.agent().token("token-of-the-janitor-bot-one");
+    for _ in 0..2 {
+        assert!(janitor.call("oracle__file", given.clone()).await.is_done());
+    }
+    assert_eq!(server.executions().len(), 2, "what it has become is a read");
+}
+
+/// 002-11, 001-27: a tool that calls the argument of a step otherwise is neither listed nor called; observe mode refuses
+/// nothing.
+#[tokio::test]
+async fn a_tool_without_the_argument_of_a_step_is_withheld() {
+    let schema = |name: &str| json!({ "type": "object", "properties": { name: { "type": "integer" } } });
+    let policy = "contracts: { \"oracle__get_*\": { purpose: a test, actions: [read], secrets: [],
+        rewrite: [ { name: cap, clamp: { /limit: { max: 10 } } } ] } }\n";
+    for (mode, withheld) in [("enforce", true), ("observe", false)] {
+        let server = Script::new()
+            .tool_with("get_one", &schema("limit"), Behaviour::Answers)
+            .tool_with("get_other", &schema("maxResults"), Behaviour::Answers)
+            .start()
+            .await;
+        let gate = Setup::new().server("oracle", &server).policy(policy).mode(mode).start().await;
+        let agent = gate.agent();
+        assert!(agent.call("oracle__get_one", json!({ "limit": 500 })).await.is_done());
+        let limit = if withheld { 10 } else { 500 };
+        assert_eq!(server.executions()[0].arguments, json!({ "limit": limit }));
+        let refusal = if withheld { "tool_not_allowlisted" } else { "" };
+        assert_eq!(agent.call("oracle__get_other", json!({ "maxResults": 500 })).await.refusal(), refusal);
+        assert_eq!(server.executions().len(), if withheld { 1 } else { 2 });
+        if withheld {
+            let entry = gate.entries(2).await.remove(1);
+            assert!(entry["decided_by"].as_str().unwrap().contains("`rewrite.0.clamp./limit`"), "{entry}");
         }
     }
 }

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 const CALLERS: &str = "
   - { agent: plain, token: token-of-plain-agent }
   - { agent: gpt, token: token-of-gpt-agent, model: openai/gpt-5 }
+  - { agent: twin, token: token-of-twin-agent, model: openai/gpt-5 }
   - { agent: strict, token: token-of-strict-agent, model: openai/gpt-5, schemas: { profile: openai-strict } }
   - { agent: claude, token: token-of-claude-agent, model: anthropic/claude-opus-5 }
   - { agent: gemini, token: token-of-gemini-agent, model: google/gemini-3 }
@@ -269,6 +270,29 @@ async fn a_tool_changes_with_its_map_or_not_at_all() {
         assert_eq!(code(&answer).as_deref(), Some("schema_invalid"), "{name} is {kind} now: {answer}");
         assert_eq!(puppet.executions(), runs);
     }
+}
+
+/// 002-14, POLICY §3: a listing is made once for a class of callers and what they read; whoever of them lists again costs no
+/// look at a schema, kept or not.
+#[tokio::test]
+async fn a_second_listing_fits_nothing() {
+    let (_server, gate) = stage().await;
+    let first = listed(&as_of(&gate, "gpt")).await;
+    let looks = async || {
+        let of = async |outcome: &str| {
+            gate.metric(&format!("toolgate_normalized_schemas_total{{outcome=\"{outcome}\"}}")).await
+        };
+        of("made").await + of("known").await
+    };
+    let before = looks().await;
+    for _ in 0..20 {
+        for name in ["gpt", "twin"] {
+            assert_eq!(listed(&as_of(&gate, name)).await, first, "{name}");
+        }
+    }
+    // Whoever counts what is hidden may look at each tool for each caller meanwhile; 40 listings would look 120 times.
+    let looked = looks().await - before;
+    assert!(looked < 60.0, "{looked} looks at schemas");
 }
 
 /// 004-54, 002-01: the key that toolgate shows is fitted like the rest, and its null is no key.

@@ -13,7 +13,7 @@ impl Rule {
         for (index, (_, change)) in self.steps.iter().enumerate() {
             let verb = change.verb();
             let mut at = |place: &Place, within: usize, judge: &dyn Fn(&mut Problems)| {
-                let key = if verb == "remove" { within.to_string() } else { place.pointer.clone() };
+                let key = change.key(within, place);
                 problems.under(index.to_string(), |problems| {
                     problems.under(verb, |problems| problems.under(key, |problems| judge(problems)));
                 });

@@ -138,6 +138,11 @@ impl Change {
         }
     }
 
+    /// Under which key below its verb the `nth` place stands in the file.
+    pub(super) fn key(&self, nth: usize, place: &Place) -> String {
+        if let Self::Remove(_) = self { nth.to_string() } else { place.pointer.clone() }
+    }
+
     /// The values it puts somewhere, as written.
     pub(super) fn values(&self) -> &[(Place, Value)] {
         if let Self::Set(values) | Self::Default(values) = self { values } else { &[] }

@@ -105,7 +105,7 @@ fn section_by_section(
         rollback: effect::rollback(side_effect.as_ref()),
         writes: side_effect.map(|effect| effect.writes),
         variant: None,
-        needs,
+        needs: [needs, changed(&rewrite)].concat(),
         variants: None,
         owner_only,
         providers_allowed: providers_allowed.unwrap_or_default(),
@@ -167,6 +167,12 @@ fn needs(permission: &permission::Rule, confirms: Option<&confirms::Rule>, by: O
     let judged = permission.pointers().map(|(keys, pointer)| one(permission::Settings::NAME, keys, pointer));
     let draft = confirms.map(|confirms| one(confirms::Settings::NAME, &["draft"], confirms.draft()));
     judged.chain(draft).chain(by.map(|by| one("variants", &["by"], by))).collect()
+}
+
+/// The arguments that its steps change: in a tool that calls them otherwise, nothing would be changed.
+fn changed(rewrite: &rewrite::Rule) -> Vec<Needed> {
+    let key = |key: Vec<String>| [vec![rewrite::Settings::NAME.to_owned()], key].concat();
+    rewrite.places().into_iter().map(|(at, path)| Needed { key: key(at), path }).collect()
 }
 
 /// They, and those by which calls are told apart.

@@ -374,3 +374,33 @@ fn a_contract_is_compared_with_the_schema_of_its_tool() {
     // A schema that says nothing of its arguments can have any.
     assert_eq!(found(json!({ "type": "object" })), [""; 0]);
 }
+
+/// 002-05, 002-11, 001-27: a step for an argument that the tool calls otherwise would change nothing, so the tool is
+/// withheld.
+#[test]
+fn steps_are_compared_with_the_schema_of_their_tool() {
+    let schema = json!({ "type": "object", "properties": {
+        "limit": { "type": "integer" }, "page": { "type": "object", "properties": { "size": {} } },
+        "lines": { "type": "array", "items": { "type": "object", "properties": { "price": {} } } }, "any": {} } });
+    let schema = Schema::compile(&schema).unwrap();
+    for (step, lacking) in [
+        ("clamp: { /limit: { max: 100 } }", None),
+        ("clamp: { /Limit: { max: 100 } }", Some("rewrite/0/clamp//Limit")),
+        ("clamp: { /page/siz: { max: 100 } }", Some("rewrite/0/clamp//page/siz")),
+        ("set: { /page/size: 1, /any/thing: 1, /lines/0/price: 1 }", None),
+        ("set: { /lines/0/prize: 1 }", Some("rewrite/0/set//lines/0/prize")),
+        ("remove: [/limit, /limits]", Some("rewrite/0/remove/1")),
+        ("default: { /dryRun: true }", Some("rewrite/0/default//dryRun")),
+        ("compute: { /total: arguments.limit * 2 }", Some("rewrite/0/compute//total")),
+    ] {
+        let contract =
+            format!("  fs__a: {{ purpose: p, actions: [read], secrets: [], rewrite: [ {{ name: s, {step} }} ] }}");
+        let policy = policy(&contract);
+        let rules = policy.allowlist.contract_of(&ToolName::new("fs__a")).unwrap();
+        let found = crate::policy::fit::problems("fs__a", rules, &schema);
+        let places: Vec<String> = found.iter().map(|problem| problem.path[2..].join("/")).collect();
+        assert_eq!(places, lacking.into_iter().collect::<Vec<_>>(), "{step}: {found:?}");
+        assert_eq!(rules.lacks(&schema).is_some(), lacking.is_some(), "{step}");
+        assert_eq!(rules.lacks(&Schema::compile(&json!({ "type": "object" })).unwrap()), None, "it can have any");
+    }
+}
