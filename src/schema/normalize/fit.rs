@@ -23,6 +23,8 @@ const TELLABLE: &[&str] = &[
 ];
 /// One told bound, in characters.
 const LONGEST: usize = 128;
+/// What the copies of one `additionalProperties` may weigh that are made for names that are required and not declared.
+const MOST_NAMED: usize = 1_000;
 /// Asides that mean something together only.
 const GROUPS: &[&[&str]] = &[&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
 
@@ -166,6 +168,18 @@ fn name_required(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
         }
     }
     let missing: Vec<String> = node.required.iter().filter(|name| node.member(name).is_none()).cloned().collect();
-    let missing = missing.iter().map(|name| super::merge::either_member(name, Vec::new()));
+    // Named, it is no longer among the rest, so what the rest must be is said of it.
+    let rest = match &node.rest {
+        Rest::Like(rest) if !missing.is_empty() => {
+            let sayable = node.patterns.is_empty() && rest.weight().saturating_mul(missing.len()) <= MOST_NAMED;
+            if !sayable {
+                losses.note(at, Lost::Keyword("additionalProperties".to_owned()));
+            }
+            sayable.then(|| (**rest).clone())
+        }
+        Rest::Like(_) | Rest::Open | Rest::Closed => None,
+    };
+    let rest: Vec<Node> = rest.into_iter().collect();
+    let missing = missing.iter().map(|name| super::merge::either_member(name, rest.clone()));
     node.members.extend(missing);
 }

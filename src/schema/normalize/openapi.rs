@@ -55,8 +55,17 @@ impl Writing<'_> {
         if !node.unions.is_empty() {
             return Ok(());
         }
-        let types: Vec<String> = node.types().into_iter().map(str::to_owned).collect();
+        let values = node.literals();
+        // A type of which no value is named takes nothing.
+        let named = |kind: &str| values.as_ref().is_none_or(|values| values.iter().any(|value| is_of(value, kind)));
+        let mut types: Vec<String> = node.types().into_iter().map(str::to_owned).collect();
+        if types.iter().any(|kind| named(kind)) {
+            types.retain(|kind| named(kind));
+        }
         let others: Vec<&str> = types.iter().map(String::as_str).filter(|kind| *kind != "null").collect();
+        if others.is_empty() && !types.is_empty() {
+            node.set_types(&["null"]);
+        }
         if others.len() < types.len() && !others.is_empty() {
             node.facts.insert(NULLABLE.to_owned(), true.into());
         }
@@ -122,8 +131,8 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     let mut texts: Vec<String> = Vec::new();
     let mut meant: Vec<(String, Value)> = Vec::new();
     let mut sayable = true;
-    let null = values.contains(&Value::Null) && (node.types().is_empty() || node.facts.contains_key(NULLABLE));
-    node.facts.shift_remove(NULLABLE);
+    // Where there are types, they have said it already.
+    let null = node.facts.contains_key(NULLABLE) || (values.contains(&Value::Null) && node.types().is_empty());
     if null {
         node.facts.insert(NULLABLE.to_owned(), true.into());
     }
@@ -155,6 +164,12 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     }
     if texts.is_empty() {
         node.facts.shift_remove("enum");
+        if null {
+            node.facts.shift_remove(NULLABLE);
+            node.set_types(&["null"]);
+        } else if node.types() != ["null"] {
+            losses.note(at, Lost::Keyword("enum".to_owned()));
+        }
         return;
     }
     node.set_types(&["string"]);

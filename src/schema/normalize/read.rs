@@ -269,6 +269,11 @@ impl<'a> Reader<'a> {
                 ("unevaluatedProperties", _) if !members.keys().any(|other| EVALUATING.contains(&other.as_str())) => {
                     node.rest = self.rest(value, &at.below(keyword))?;
                 }
+                // What counts as evaluated changes with all that is written out, put together or left out beside it.
+                ("unevaluatedProperties" | "unevaluatedItems", Value::Bool(true)) => {}
+                ("unevaluatedProperties" | "unevaluatedItems", _) => {
+                    self.losses.note(at, Lost::Keyword(keyword.clone()));
+                }
                 ("dependencies", _) if !self.draft07 => {}
                 (_, Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_))
                     if !DROPPED.contains(&keyword.as_str()) && !keyword.starts_with('$') =>

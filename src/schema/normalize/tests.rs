@@ -5,6 +5,7 @@ use crate::schema::validate::Schema;
 use serde_json::json;
 
 mod checker;
+mod found;
 mod golden;
 mod random;
 mod sayings;
