@@ -24,6 +24,8 @@ pub enum Lost {
     Merged(&'static str),
     /// A recursion ends here, and any value is taken.
     Cut,
+    /// The property is shown under another name; said under its own one, only the original judges it.
+    Renamed,
     /// Fewer values can be said than the original takes.
     Narrowed,
     /// Properties that are not declared can no longer be said.
@@ -38,7 +40,7 @@ impl Lost {
     /// Whether there are calls that the original takes and that can no longer be said.
     pub fn narrows(&self) -> bool {
         match self {
-            Self::Keyword(_) | Self::Merged(_) | Self::Cut => false,
+            Self::Keyword(_) | Self::Merged(_) | Self::Cut | Self::Renamed => false,
             Self::Narrowed | Self::Closed | Self::LeftOut | Self::Ambiguous => true,
         }
     }
@@ -51,6 +53,7 @@ impl fmt::Display for Loss {
             Lost::Keyword(keyword) => write!(f, "{place}: `{}` is not said", shown(keyword)),
             Lost::Merged(keyword) => write!(f, "{place}: `{keyword}` is put together, and takes more"),
             Lost::Cut => write!(f, "{place}: the recursion ends, and any value is taken"),
+            Lost::Renamed => write!(f, "{place}: shown under another name; under its own, any value can be said"),
             Lost::Narrowed => write!(f, "{place}: not every value of the original can be said"),
             Lost::Closed => write!(f, "{place}: only declared properties can be said"),
             Lost::LeftOut => write!(f, "{place}: cannot be said, and is left out"),

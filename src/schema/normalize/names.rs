@@ -17,9 +17,14 @@ pub(super) fn rename(node: &mut Node, alphabet: &Alphabet, losses: &mut Losses) 
 /// Whether a name has changed in `node` or below it.
 fn name(node: &mut Node, alphabet: &Alphabet, at: &Place<'_>, losses: &mut Losses) -> bool {
     let mut changed = false;
+    let properties = at.below("properties");
     for member in node.members.iter_mut().filter(|member| !alphabet.takes(&member.name)) {
         member.shown = Some(alphabet.fit(&member.name));
         changed = true;
+        // In an object that takes other names, its own is one of them now.
+        if node.rest != Rest::Closed {
+            losses.note(&properties.below(&member.name), Lost::Renamed);
+        }
     }
     // A pattern would read the shown name, and what it names is no longer among the rest.
     if changed && !node.patterns.is_empty() {

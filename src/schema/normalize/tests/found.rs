@@ -53,6 +53,10 @@ fn found() -> Vec<(&'static str, Value)> {
                 json!({ "required": ["a"], "patternProperties": { "^b": {} }, "additionalProperties": { "type": "string" } }),
             ),
         ),
+        (
+            "an open object takes a renamed property under its own name, too",
+            json!({ "type": "object", "properties": { "x y": { "type": "string" }, "名": { "type": "string" } } }),
+        ),
         ("an `enum` of null alone is null", of(json!({ "enum": [null] }))),
     ]
 }
