@@ -19,10 +19,12 @@ pub use forms::SHORTEST;
 pub use known::{Cleaner, KNOWN, Known, TooMuch};
 pub use stream::Stream;
 
-/// What is looked through: the bytes as they are, and as they read once escapes are taken away, up to two layers deep.
-const VIEWS: [&[Lens]; 7] = [
+/// What is looked through: the bytes as they are, and as they read once escapes are taken away, up to two layers deep; where
+/// backslashes stand before them, deeper.
+const VIEWS: [&[Lens]; 8] = [
     &[],
     &[Lens::Escapes],
+    &[Lens::Runs],
     &[Lens::Percent],
     &[Lens::Escapes, Lens::Escapes],
     &[Lens::Escapes, Lens::Percent],
@@ -73,7 +75,7 @@ impl Scrubber {
         for lenses in VIEWS {
             let is_worth_it = match lenses.first() {
                 None => true,
-                Some(Lens::Escapes) => escapes,
+                Some(Lens::Escapes | Lens::Runs) => escapes,
                 Some(Lens::Percent) => percent,
             };
             if is_worth_it {

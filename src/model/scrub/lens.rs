@@ -8,6 +8,8 @@ const LONGEST: usize = 12;
 pub(super) enum Lens {
     /// `\n`, `\"`, `\u0041`, `\x41`: JSON's, and what other languages have beside them.
     Escapes,
+    /// The same after any number of backslashes: those before an escape shift each layer of it, as in `\\\\u0041\\u0042`.
+    Runs,
     /// `%41`.
     Percent,
 }
@@ -47,6 +49,11 @@ impl Reading {
     pub(super) fn push(&mut self, unit: Unit, give: &mut dyn FnMut(Unit)) {
         if self.len == 0 && unit.byte != self.lens.mark() {
             return give(unit);
+        }
+        let follows = self.len > 0 && self.pending[self.len - 1].byte == b'\\';
+        if self.lens == Lens::Runs && unit.byte == b'\\' && follows {
+            self.pending[self.len - 1] = unit;
+            return;
         }
         self.pending[self.len] = unit;
         self.len += 1;
@@ -92,7 +99,7 @@ impl Reading {
 impl Lens {
     fn mark(self) -> u8 {
         match self {
-            Self::Escapes => b'\\',
+            Self::Escapes | Self::Runs => b'\\',
             Self::Percent => b'%',
         }
     }
@@ -102,7 +109,7 @@ impl Lens {
             return Read::Literal;
         }
         match self {
-            Self::Escapes => escape(bytes),
+            Self::Escapes | Self::Runs => escape(bytes),
             Self::Percent => digits(bytes, 1, 2).map_or_else(|why| why, |code| byte(3, code)),
         }
     }

@@ -92,6 +92,22 @@ fn no_form_of_a_secret_survives() {
     }
 }
 
+/// 002-31, SECURITY §3F F2: backslashes before an escape shift its layers and hide nothing.
+#[test]
+fn backslashes_before_an_escape_hide_nothing() {
+    for value in ["hunter2-SECRET", "😀 and täglich"] {
+        let scrubber = scrubber(&[value]);
+        for layers in 0..4 {
+            let form = (0..layers).fold(unicode(value), |form, _| form.replace('\\', "\\\\"));
+            for before in 0..20 {
+                let clean = clean(&scrubber, &format!("{}{form}", "\\".repeat(before)));
+                let left = clean.trim_start_matches('\\');
+                assert_eq!(left, "<secret_ref:s0>", "{before} before {form}");
+            }
+        }
+    }
+}
+
 /// 002-31: what is no secret stays, byte for byte; a word that is too short to be one does, too.
 #[test]
 fn nothing_else_changes() {
