@@ -18,6 +18,8 @@ const MOST: usize = 4;
 
 /// A tool and its arguments.
 type Call = (&'static str, Value);
+/// The call of each turn.
+type Act = fn(usize) -> Call;
 
 async fn stage() -> (Puppet, Gate) {
     let puppet = Puppet::with(["read", "poll"].map(tool).to_vec()).await;
@@ -45,7 +47,7 @@ fn next_step(answer: &Value) -> String {
 async fn a_task_that_goes_in_circles_is_stopped() {
     let (puppet, gate) = stage().await;
     // What was refused is no part of a circle, so that each call of two gets as far as one alone.
-    let agents: [(&str, fn(usize) -> Call, usize); 2] = [
+    let agents: [(&str, Act, usize); 2] = [
         ("the same", |_| ("poll", json!({ "n": 1 })), MOST),
         ("two in turn", |n| ("poll", json!({ "n": n % 2 })), 2 * MOST),
     ];

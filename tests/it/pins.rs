@@ -42,6 +42,13 @@ async fn lists(gate: &Gate, expected: &[&str]) {
     until(&format!("{expected:?} are listed"), || async { (agent.tools().await == expected).then_some(()) }).await;
 }
 
+/// The drifts that the ledger has noted.
+async fn drifts(setup: &Setup) -> Vec<Value> {
+    let (_, exported, _) = run(setup, &["ledger", "export", "--data", "data"]).await;
+    let lines = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter_map(|line| line["noted"]["note"].get("drifted").cloned()).collect()
+}
+
 /// SECURITY §3D D4, 002-02: a definition that changes after it was approved hides the tool and refuses its calls, with
 /// `list_changed`, one line in the log, the metric, the ledger and doctor; the diff shows it; approving it is hot.
 #[tokio::test]
@@ -67,10 +74,8 @@ async fn d4_a_definition_that_drifts_is_withheld_until_an_operator_approves_it()
     lists(&gate, &["look"]).await;
     for arguments in [json!({ "amount_cents": 1 }), json!({ "amount": 1 })] {
         let refused = agent.call("pay", arguments).await;
-        assert_eq!(
-            (&refused["error"]["code"], code(&refused).unwrap().as_str()),
-            (&json!(-32602), "tool_not_allowlisted")
-        );
+        let said = (&refused["error"]["code"], code(&refused));
+        assert_eq!(said, (&json!(-32602), Some("tool_not_allowlisted".to_owned())));
     }
     assert_eq!(code(&agent.call("look", json!({})).await), None, "the others run");
     assert_eq!(puppet.executions(), 2);
@@ -109,10 +114,7 @@ async fn d4_a_definition_that_drifts_is_withheld_until_an_operator_approves_it()
     assert_eq!(code(&agent.call("pay", json!({ "amount": 1 })).await), None);
     assert!(gate.log().contains("no longer withheld"), "{}", gate.log());
     let setup = gate.stop().await;
-    let (_, exported, _) = run(&setup, &["ledger", "export", "--data", "data"]).await;
-    let lines = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let drifts: Vec<Value> = lines.filter_map(|line| line["noted"]["note"].get("drifted").cloned()).collect();
-    let [drift] = drifts.as_slice() else { panic!("it is recorded once: {drifts:#?}") };
+    let [drift] = &drifts(&setup).await[..] else { panic!("it is recorded once") };
     assert_eq!(drift["tool"], "oracle__pay");
     let why = "its definition has changed since it was approved: description, inputSchema";
     assert_eq!((&drift["why"], drift["digest"].as_str().unwrap().len()), (&json!(why), 64));

@@ -1,6 +1,7 @@
 //! Every refusal as agents read it.
 
 use super::*;
+use std::fmt::Write as _;
 
 /// One of each, with what it can say.
 fn all() -> Vec<Refusal> {
@@ -58,7 +59,7 @@ fn every_refusal_says_what_is_wrong_whether_it_ran_and_what_to_do() {
     for refusal in all() {
         let retry = refusal.retry().word();
         let dimension = refusal.dimension().map(|dimension| format!(", {dimension}")).unwrap_or_default();
-        text += &format!("[{retry}{dimension}] {}\n", refusal.words());
+        writeln!(text, "[{retry}{dimension}] {}", refusal.words()).unwrap();
     }
     insta::assert_snapshot!("every_refusal", text);
     let all = all();
