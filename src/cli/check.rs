@@ -63,7 +63,7 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
             let (changing, undone) = policy.allowlist.undone();
             if changing > undone {
                 good.push(format!(
-                    "note: {undone} of {} that change something can be taken back",
+                    "note: {undone} of {} with side effects can be taken back",
                     counted(changing, "contract")
                 ));
             }
