@@ -34,7 +34,7 @@ pub fn config(named: Option<&Path>) -> anyhow::Result<Config> {
     }
 }
 
-/// As [`config`], also while the policies have errors: for what must be possible then.
+/// As [`config()`], also while the policies have errors: for what must be possible then.
 pub fn process(named: Option<&Path>) -> anyhow::Result<Config> {
     match config::process(&path(named)?) {
         Some(config) => Ok(config),
