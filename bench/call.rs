@@ -171,6 +171,7 @@ impl Stand {
             clock: Clock,
             listings: Listings::default(),
             vault: toolgate::gate::vault::Vault::default(),
+            rows: toolgate::gate::rows::Rows::default(),
             hooks: Hooks::new(connections().unwrap()),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });

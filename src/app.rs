@@ -11,7 +11,7 @@ use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
-use crate::gate::{Gate, IN_FLIGHT, list::Listings, telling::Hooks, toolbox::Toolbox, vault::Vault};
+use crate::gate::{Gate, IN_FLIGHT, list::Listings, rows::Rows, telling::Hooks, toolbox::Toolbox, vault::Vault};
 use crate::model::clock::Clock;
 use crate::model::ids::{SEPARATOR, ToolName};
 use crate::model::secret::Secret;
@@ -92,6 +92,7 @@ impl App {
             clock: Clock::default(),
             listings: Listings::default(),
             vault: Vault::default(),
+            rows: Rows::default(),
             hooks: Hooks::new(connections().map_err(anyhow::Error::msg)?),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });

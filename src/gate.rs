@@ -21,6 +21,7 @@ mod probing;
 mod proof;
 pub mod record;
 pub mod rewriting;
+pub mod rows;
 mod sealing;
 mod shaper;
 pub mod shown;
@@ -69,6 +70,8 @@ pub struct Gate {
     pub vault: vault::Vault,
     /// The way to the operator's hooks.
     pub hooks: Hooks,
+    /// Calls of tasks that were refused last.
+    pub rows: rows::Rows,
     /// Room for calls.
     pub slots: Arc<Semaphore>,
 }

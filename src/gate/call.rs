@@ -130,6 +130,7 @@ impl Gate {
         let running = guarded(&policy, &self, &mut call, tool.as_ref(), (&mut trail, &mut taken));
         let ended = AssertUnwindSafe(running).catch_unwind().await;
         let ending = ended.unwrap_or_else(|_| Err(taken.after_panic()));
+        let ending = self.in_a_row(&policy, &call, ending);
         let judged = (&*policy, &*call, tool.as_deref());
         if is_planned(&call) == Ok(true) && !matches!(ending, Err(Refusal::Planned)) {
             self.effects.give_up_plan(&call).await;

@@ -100,6 +100,15 @@ impl Notes for Trail {
 
 /// Judges the call as enforce mode would, whatever the mode is.
 pub fn judge<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes) -> Result<Passed<'p>, Refusal> {
+    let verdict = steps(policy, call, notes);
+    let is_verdict = verdict.as_ref().is_err_and(Refusal::is_verdict);
+    match policy.repetition.after(call.before.refused, call.tool) {
+        Err(circle) if is_verdict => notes.note(Stage::Repetition, Err(circle)),
+        _ => verdict,
+    }
+}
+
+fn steps<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes) -> Result<Passed<'p>, Refusal> {
     let Question { caller, tool, schema, arguments, key, before } = *call;
     // What cannot be held to its contract is withheld from everybody.
     let unfit = policy.allowlist.contract_of(tool).is_some_and(|rules| rules.lacks(schema).is_some());
@@ -176,9 +185,7 @@ pub fn deciding(policy: &Policy, call: &Question<'_>) -> Option<usize> {
 
 /// The task's last calls, as the loop detector remembers them.
 fn history(before: &Before, call: u64) -> Vec<Seen> {
-    let (same, other) = (Seen { call, outcome: 0, refused: false }, Seen { call: !call, outcome: 0, refused: true });
-    let repeated = std::iter::repeat_n(same, before.repeated);
-    repeated.chain(std::iter::repeat_n(other, before.refused)).collect()
+    vec![Seen { call, outcome: 0, refused: false }; before.repeated]
 }
 
 /// Step 2: may `caller` see `tool`? As enforce mode says it.

@@ -24,7 +24,8 @@ pub struct Settings {
     pub stop: Option<usize>,
     /// Two calls in turn, each with the same outcome every time: refused when so many stand in a row [default: 12].
     pub ping_pong: Option<usize>,
-    /// Refusals in a row, of whatever calls: the next call is refused [default: 16].
+    /// Refusals in a row, of whatever calls, since the start: the next refusal is `loop_detected`, until a call passes
+    /// [default: 16].
     pub refusals: Option<usize>,
     /// Tools that may be called again and again, such as those that wait for something: `server__tool`.
     pub except: Vec<String>,
@@ -106,14 +107,22 @@ impl Rule {
             Some(SAME)
         } else if in_turn(history, call) >= thresholds.ping_pong {
             Some(IN_TURN)
-        } else if refused(history) >= thresholds.refusals {
-            Some(REFUSED)
         } else {
             None
         };
         match pattern {
             Some(pattern) => Err(Refusal::LoopDetected { pattern }),
             None => Ok(Allowed { watched, warning: (same >= thresholds.warn).then_some(SAME) }),
+        }
+    }
+
+    /// Judges one more refusal, of `tool`, in a task whose last `refused` calls were refused. What passes is not asked of:
+    /// it is the way out.
+    pub fn after(&self, refused: usize, tool: &ToolName) -> Result<(), Refusal> {
+        let watched = self.watched.filter(|_| !self.except.contains(tool));
+        match watched {
+            Some(thresholds) if refused >= thresholds.refusals => Err(Refusal::LoopDetected { pattern: REFUSED }),
+            _ => Ok(()),
         }
     }
 
@@ -146,11 +155,6 @@ fn in_turn(history: &[Seen], call: u64) -> usize {
     let pair = [last, before];
     let expected = pair.into_iter().cycle();
     history.iter().rev().zip(expected).take_while(|(seen, expected)| seen == expected).count()
-}
-
-/// How many calls at the end were refused.
-fn refused(history: &[Seen]) -> usize {
-    history.iter().rev().take_while(|seen| seen.refused).count()
 }
 
 #[cfg(test)]

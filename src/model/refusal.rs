@@ -338,6 +338,15 @@ impl Refusal {
         }
     }
 
+    /// Is it what the policy says of the call, which the same call would read again?
+    pub fn is_verdict(&self) -> bool {
+        let is_none = matches!(
+            self,
+            Self::LoopDetected { .. } | Self::InternalError | Self::ExecutedButNotRecorded | Self::OutcomeUnknown
+        );
+        !is_none && matches!(self.retry(), Retry::Never | Retry::NewKey)
+    }
+
     /// Whether and how to try again.
     pub fn retry(&self) -> Retry {
         match self {

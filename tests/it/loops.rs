@@ -71,6 +71,36 @@ async fn a_task_that_goes_in_circles_is_stopped() {
     assert!(entries.iter().filter(|entry| entry["aborted_reason"] == "loop_detected").count() >= 16 + 12);
 }
 
+/// 003-107, SEMANTICS §6: an agent that does not listen, simulated, stops after as many refusals as the policy says, whatever
+/// they are for and whichever way it goes wrong; nothing was sent. Doing something right is still possible, and ends it.
+#[tokio::test]
+async fn an_agent_that_does_not_listen_is_stopped() {
+    let (puppet, gate) = stage().await;
+    let wrong = |n: usize| match n % 3 {
+        0 => ("read", json!({ "tenant": "t_999", "n": n })),
+        1 => ("read", json!({ "tenant": "t_001", "m": n })),
+        _ => ("nothing", json!({})),
+    };
+    for round in 0..2 {
+        let mut codes = Vec::new();
+        while codes.last().is_none_or(|code| code != "loop_detected") {
+            assert!(codes.len() <= MOST, "it goes on: {codes:?}");
+            codes.push(code(&call(&gate, "deaf", wrong(codes.len())).await).unwrap());
+        }
+        assert_eq!(
+            codes,
+            ["tenant_mismatch", "schema_invalid", "tool_not_allowlisted", "tenant_mismatch", "loop_detected"]
+        );
+        let again = call(&gate, "deaf", wrong(0)).await;
+        assert_eq!(code(&again).as_deref(), Some("loop_detected"));
+        assert_eq!(next_step(&again), "Don't send it again: do something else, or report what is missing.");
+        let other = call(&gate, "another", wrong(0)).await;
+        assert_eq!(code(&other).as_deref(), Some("tenant_mismatch"), "each task has a row of its own");
+        let right = call(&gate, "deaf", ("poll", json!({ "n": round }))).await;
+        assert_eq!((code(&right), puppet.executions()), (None, round + 1));
+    }
+}
+
 /// SEMANTICS §4: a refusal says what to do next, and an agent that does it goes on.
 #[tokio::test]
 async fn an_agent_that_listens_goes_on() {

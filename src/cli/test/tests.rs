@@ -250,7 +250,7 @@ repetition: { warn: 2, stop: 3, refusals: 5 }
         ("", "allow"),
         ("repeated: 2", "allow"),
         ("repeated: 3", "loop_detected"),
-        ("refused: 5", "loop_detected"),
+        ("refused: 5", "allow"),
         ("calls_used: 2", "allow"),
         ("calls_used: 3", "budget_calls_exceeded"),
         ("calls_now: 1", "allow"),
@@ -274,6 +274,10 @@ repetition: { warn: 2, stop: 3, refusals: 5 }
         .unwrap();
     }
     pack += "  - { name: no key, caller: bot, tool: s__pay, expect: idempotency_key_required }\n";
+    for (refused, expect) in [(4, "idempotency_key_required"), (5, "loop_detected")] {
+        writeln!(pack, "  - {{ name: no key again {refused}, caller: bot, tool: s__pay, state: {{ refused: {refused} }}, expect: {expect} }}")
+            .unwrap();
+    }
     pack += "  - { name: no object, caller: bot, tool: s__pay, key: k, arguments: { a: null }, expect: allow }\n";
     let directory = stage(&pack);
     fs::write(directory.path().join("policy.yaml"), policy).unwrap();

@@ -10,20 +10,13 @@ fn rule(written: Value) -> (Rule, usize) {
     (rule, problems.into_found().len())
 }
 
-/// Each letter a call, its case its outcome; `!` before it: refused.
+/// Each letter a call, its case its outcome.
 fn history(text: &str) -> Vec<Seen> {
-    let mut refused = false;
-    let mut seen = Vec::new();
-    for letter in text.chars() {
-        if letter == '!' {
-            refused = true;
-            continue;
-        }
+    let seen = |letter: char| {
         let call = u64::from(letter.to_ascii_lowercase());
-        seen.push(Seen { call, outcome: u64::from(letter), refused });
-        refused = false;
-    }
-    seen
+        Seen { call, outcome: u64::from(letter), refused: false }
+    };
+    text.chars().map(seen).collect()
 }
 
 fn watch(rule: &Rule, text: &str, next: char) -> &'static str {
@@ -33,12 +26,11 @@ fn watch(rule: &Rule, text: &str, next: char) -> &'static str {
         Ok(Allowed { warning: Some(_), .. }) => "warned",
         Err(Refusal::LoopDetected { pattern: SAME }) => "same",
         Err(Refusal::LoopDetected { pattern: IN_TURN }) => "in turn",
-        Err(Refusal::LoopDetected { .. }) => "refused",
         Err(other) => panic!("{other:?}"),
     }
 }
 
-/// SEMANTICS §6: the same call with the same result, two calls in turn, refusals in a row; progress ends each.
+/// SEMANTICS §6: the same call with the same result, two calls in turn; progress ends each.
 #[test]
 fn circles_are_found() {
     let (rule, _) = rule(json!({ "warn": 2, "stop": 4, "ping_pong": 6, "refusals": 5 }));
@@ -60,12 +52,20 @@ fn circles_are_found() {
         ("xbabab", 'a', "warned"),
         ("abAbab", 'a', "fine"),
         ("abcabc", 'a', "warned"),
-        ("!a!b!c!d!e", 'f', "refused"),
-        ("!a!b!cd!e", 'f', "fine"),
     ];
     for (before, next, expected) in cases {
         assert_eq!(watch(&rule, before, next), expected, "{before} {next}");
     }
+}
+
+/// 003-107: one refusal too many in a row; where nothing is watched, or the tool is left out, none is.
+#[test]
+fn refusals_in_a_row_come_to_an_end() {
+    let at = |written: Value, refused| rule(written).0.after(refused, &ToolName::new("a__b")).is_err();
+    assert!(!at(json!({ "refusals": 5 }), 4) && at(json!({ "refusals": 5 }), 5));
+    assert!(!at(json!({}), 15) && at(json!({}), 16));
+    assert!(!at(json!({ "except": ["a__b"] }), 99));
+    assert!(Rule::default().after(99, &ToolName::new("a__b")).is_ok());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::config;
 use crate::gate::effects::Effects;
 use crate::gate::list::Listings;
 use crate::gate::record::hash;
+use crate::gate::rows::Rows;
 use crate::gate::shown::Variants;
 use crate::gate::telling::Hooks;
 use crate::gate::toolbox::{Tool, Toolbox};
@@ -173,6 +174,7 @@ impl World {
             clock,
             listings: Listings::default(),
             vault: Vault::default(),
+            rows: Rows::default(),
             hooks: Hooks::new(connections.clone()),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         };
