@@ -176,8 +176,11 @@ fn nullable(node: &mut Node) {
         return;
     }
     let mut types: Vec<String> = node.types().into_iter().map(str::to_owned).collect();
-    types.push("null".to_owned());
-    node.set_types(&types.iter().map(String::as_str).collect::<Vec<_>>());
+    // Its type may take null where its values do not.
+    if !types.is_empty() && !types.iter().any(|kind| kind == "null") {
+        types.push("null".to_owned());
+        node.set_types(&types.iter().map(String::as_str).collect::<Vec<_>>());
+    }
     if let Some(Value::Array(values)) = node.facts.get_mut("enum") {
         values.push(Value::Null);
     }

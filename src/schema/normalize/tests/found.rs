@@ -58,5 +58,9 @@ fn found() -> Vec<(&'static str, Value)> {
             json!({ "type": "object", "properties": { "x y": { "type": "string" }, "名": { "type": "string" } } }),
         ),
         ("an `enum` of null alone is null", of(json!({ "enum": [null] }))),
+        (
+            "null is added once where the type has it and `enum` does not",
+            json!({ "type": "object", "properties": { "a": { "type": ["string", "null"], "enum": ["a"] } } }),
+        ),
     ]
 }
