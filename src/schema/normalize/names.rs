@@ -26,20 +26,20 @@ fn name(node: &mut Node, alphabet: &Alphabet, at: &Place<'_>, losses: &mut Losse
             losses.note(&properties.below(&member.name), Lost::Renamed);
         }
     }
-    // A pattern would read the shown name, and what it names is no longer among the rest.
-    if changed && !node.patterns.is_empty() {
-        node.patterns.clear();
-        node.rest = Rest::Open;
-        losses.note(at, Lost::Keyword("patternProperties".to_owned()));
-    }
     if !alphabet.top_only {
         parts(node, |part, at| changed |= name(part, alphabet, at, losses), at);
     }
     changed
 }
 
-/// Leaves out what speaks of names, or of whole values, by the old ones.
+/// Leaves out what speaks of names, or of whole values, by the old ones. Which alternatives speak of one object is not asked.
 fn forget(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+    // A pattern would read the shown name, and what it names is no longer among the rest.
+    if !node.patterns.is_empty() {
+        node.patterns.clear();
+        node.rest = Rest::Open;
+        losses.note(at, Lost::Keyword("patternProperties".to_owned()));
+    }
     for keyword in std::mem::take(&mut node.asides).into_iter().map(|(keyword, _)| keyword) {
         losses.note(at, Lost::Keyword(keyword));
     }

@@ -59,6 +59,11 @@ fn found() -> Vec<(&'static str, Value)> {
         ),
         ("an `enum` of null alone is null", of(json!({ "enum": [null] }))),
         (
+            "a pattern does not read a name that an alternative shows",
+            of(json!({ "patternProperties": { "^[a-x_]": { "type": "boolean" } },
+                "anyOf": [{ "required": ["$ref"], "additionalProperties": { "type": "string" } }, { "type": "string" }] })),
+        ),
+        (
             "null is added once where the type has it and `enum` does not",
             json!({ "type": "object", "properties": { "a": { "type": ["string", "null"], "enum": ["a"] } } }),
         ),

@@ -38,9 +38,22 @@ pub(super) fn corpus() -> Vec<Listing> {
 /// Says `call` as the normalized schema asks, and reads it back; what went wrong, if it did.
 pub(super) fn said(profile: Profile, normal: &Normal, call: &Value) -> Result<(), String> {
     let schema = if profile == Profile::Gemini { as_json_schema(&normal.schema) } else { normal.schema.clone() };
-    let said = renamed(&normal.back, call);
-    let said = if profile == Profile::OpenaiStrict { filled(&schema, &said) } else { said };
-    if !takes(&schema, &said) {
+    // A value that is a text in one alternative can be itself in another.
+    said_so((profile, &schema), normal, (call, true)).or_else(|why| {
+        let itself = said_so((profile, &schema), normal, (call, false));
+        itself.map_err(|_| why)
+    })
+}
+
+/// The same; in texts, where the profile has texts for values, or not.
+fn said_so(
+    (profile, schema): (Profile, &Value),
+    normal: &Normal,
+    (call, in_texts): (&Value, bool),
+) -> Result<(), String> {
+    let said = renamed(&normal.back, call, in_texts);
+    let said = if profile == Profile::OpenaiStrict { filled(schema, &said) } else { said };
+    if !takes(schema, &said) {
         return Err(format!("{said} is not taken"));
     }
     let read = normal.back.read(&said).map_err(|violation| violation.expected)?.unwrap_or(said.clone());
@@ -100,8 +113,8 @@ pub(super) fn as_json_schema(schema: &Value) -> Value {
     if schema["nullable"] == true { json!({ "anyOf": [plain, { "type": "null" }] }) } else { plain.into() }
 }
 
-/// Shown names and texts instead of the tool's own.
-fn renamed(back: &Back, value: &Value) -> Value {
+/// Shown names instead of the tool's own; so with texts, if `in_texts`.
+fn renamed(back: &Back, value: &Value, in_texts: bool) -> Value {
     match value {
         Value::Object(members) => {
             let shown = |name: &String| {
@@ -110,15 +123,19 @@ fn renamed(back: &Back, value: &Value) -> Value {
             };
             let nothing = Back::default();
             let below = |name: &String| back.below.get(name).or(back.rest.as_deref()).unwrap_or(&nothing);
-            members.iter().map(|(name, value)| (shown(name), renamed(below(name), value))).collect::<Map<_, _>>().into()
+            members
+                .iter()
+                .map(|(name, value)| (shown(name), renamed(below(name), value, in_texts)))
+                .collect::<Map<_, _>>()
+                .into()
         }
         Value::Array(elements) => {
             let nothing = Back::default();
             let inside = back.inside.as_deref().unwrap_or(&nothing);
-            elements.iter().map(|element| renamed(inside, element)).collect()
+            elements.iter().map(|element| renamed(inside, element, in_texts)).collect()
         }
         scalar => {
-            let text = back.values.iter().find(|(_, meant)| same(meant, scalar));
+            let text = back.values.iter().find(|(_, meant)| in_texts && same(meant, scalar));
             text.map_or_else(|| scalar.clone(), |(text, _)| text.as_str().into())
         }
     }
