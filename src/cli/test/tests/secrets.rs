@@ -69,6 +69,9 @@ fn a_pack_names_the_secrets_that_are_bound() {
             .any(|line| line.contains("bank__look") && line.contains("secret_denied"))
     );
 
+    let (out, code) = test(stage(&pack(&own.replace("[bank]", "[Bank]"), ROWS)).path(), &[]);
+    assert!(code == 1 && out.contains("is no secret's name") && out.contains("a name is lower-case letters"), "{out}");
+
     // The same pack without the name: nothing is bound.
     let (out, code) = test(stage(&pack(&own.replace("secrets: [bank]\n", ""), ROWS)).path(), &[]);
     assert_eq!(code, 1);

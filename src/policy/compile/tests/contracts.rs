@@ -375,6 +375,24 @@ fn a_contract_is_compared_with_the_schema_of_its_tool() {
     assert_eq!(found(json!({ "type": "object" })), [""; 0]);
 }
 
+/// 002-32, 002-33: an argument that says what is done asks for variants.
+#[test]
+fn a_tool_with_several_uses_asks_for_variants() {
+    let policy = policy(
+        "  fs__a: { purpose: p, actions: [write], irreversible: true, secrets: [] }
+  fs__b: { purpose: p, actions: [read], secrets: [] }",
+    );
+    let schema = json!({ "type": "object", "properties": { "action": { "enum": ["create", "delete"] } } });
+    let schema = Schema::compile(&schema).unwrap();
+    let told = |name: &str| {
+        let rules = policy.allowlist.contract_of(&ToolName::new(name)).unwrap();
+        let told = crate::policy::fit::problems(name, rules, &schema).into_iter();
+        told.map(|problem| problem.message).collect::<Vec<_>>()
+    };
+    assert_eq!(told("fs__a"), ["`action` (create, delete) says what is done, and all of it is judged alike"]);
+    assert_eq!(told("fs__b"), [""; 0], "what only reads is one use");
+}
+
 /// 002-05, 002-11, 001-27: a step for an argument that the tool calls otherwise would change nothing, so the tool is
 /// withheld.
 #[test]
