@@ -228,17 +228,21 @@ impl<'a> Judge<'a> {
                     problems.error(format!("`{text}` can match no tool, so it denies nothing"), hint.clone());
                 }
                 (true, false) => problems.warning(format!("`{text}` can match no tool"), hint.clone()),
-                (false, _) => self.judge_tool(&pattern, problems),
+                (false, _) => self.judge_tool(&pattern, is_deny, problems),
             });
         }
     }
 
-    /// A name without a contract is a typo, or stands for a tool that is refused anyway.
-    fn judge_tool(&self, pattern: &Pattern, problems: &mut Problems) {
-        if self.mode == Mode::Observe {
+    /// A name without a contract is a typo, or stands for a tool that is refused anyway. A deny of tools to come is neither.
+    fn judge_tool(&self, pattern: &Pattern, is_deny: bool, problems: &mut Problems) {
+        if self.mode == Mode::Observe || self.around.tools.may_know(pattern) {
             return;
         }
-        if !pattern.is_wild() && !self.around.tools.knows(pattern) {
+        if pattern.is_wild() && !is_deny {
+            let message = format!("no tool that `{}` names has a contract, so it allows nothing", pattern.as_str());
+            problems.warning(message, "correct it, or write a contract for what it is meant for");
+        }
+        if !pattern.is_wild() {
             let known: Vec<String> = self.around.tools.names().map(ToString::to_string).collect();
             let near = suggest(pattern.as_str(), &known);
             let hint = if near.starts_with("did you mean") { near } else { "write a contract for it".to_owned() };

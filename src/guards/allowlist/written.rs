@@ -174,6 +174,11 @@ impl Contracted {
         is_named || self.globs.iter().any(|glob| glob.matches(text))
     }
 
+    /// Can there be a tool with a contract that `pattern` names?
+    pub fn may_know(&self, pattern: &Pattern) -> bool {
+        self.knows(pattern) || (pattern.is_wild() && self.globs.iter().any(|glob| glob.meets(pattern)))
+    }
+
     /// Those that have a contract of their own, in no order.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.names.iter()

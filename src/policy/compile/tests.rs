@@ -98,7 +98,7 @@ contracts:
     permission: { tenant: tenant_id }
     rules: [ { code: Bad Code, when: "arguments.amount >" }, { code: no_when } ]
 layers:
-  profile: { coding: { allow: ["fs__*"] } }
+  profile: { coding: { allow: ["fs__*", "fs__zz_*"] } }
   global: { deny: ["*__drop_*", "", "blling__*", "fs__{a,b}"], allow: }
   agent:
     support-bot: { allow: ["billing__*", "serch__*"], deny: nothing, by_model_provider: {} }
