@@ -15,12 +15,12 @@ use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
 use super::{fit, hops, judge, pinned, record};
 use crate::failpoint;
-use crate::guards::Mode;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
 use crate::guards::idempotency::{self, Asked, Given};
 use crate::guards::output::Meaning;
 use crate::guards::secrets::Sealed;
+use crate::guards::{Mode, ToolRules};
 use crate::mcp::answer::{Decision, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -102,6 +102,12 @@ impl Call {
             None => self,
         };
         if policy.mode == Mode::Observe { call } else { stripped(call, rules, tool) }
+    }
+
+    /// Looks for the key in the arguments once more: a variant that the call has become may know one for it.
+    pub(super) fn find_key(&mut self, rules: &ToolRules, tool: &Tool) {
+        let (None, Some(rule)) = (&self.judged.key_argument, &rules.idempotency) else { return };
+        self.judged.key_argument = rule.split(&tool.schema, &self.judged.arguments).1.map(Cow::into_owned);
     }
 
     fn without_key(mut self, rule: &idempotency::Rule, tool: &Tool) -> Self {

@@ -119,6 +119,9 @@ fn steps<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes) ->
     let (arguments, argument) = taken.as_ref().map_or((arguments, None), |(rest, key)| (&**rest, key.as_deref()));
     let Made { rules, arguments, last } = made(&admitted, caller, (schema, arguments), notes)?;
     let arguments = &*arguments;
+    // A variant that the call was not before may know an argument for its key.
+    let late = rules.idempotency.as_ref().and_then(|rule| rule.split(schema, arguments).1);
+    let argument = argument.or(late.as_deref());
     let seen = seen_call(tool.as_str(), &params_hash(arguments));
     let watched = policy.repetition.watch(&history(before, seen), tool, seen, &last);
     let allowed = notes.note(Stage::Repetition, watched)?;

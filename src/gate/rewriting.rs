@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// What the ledger calls the taking away of empty optional arguments (002-23).
 pub const STRIPPED: &str = "strip_empty_optionals";
 
+/// Why a chain breaks that makes another call of it.
+const OTHER_KEY: &str = "the arguments that came out of it have another idempotency key";
+
 /// Step 3, first part: an empty text that nobody requires counts as absent, where the contract says so.
 pub(super) fn stripped(mut call: Call, rules: &ToolRules, tool: &Tool) -> Call {
     if let Cow::Owned(arguments) = rules.arguments.strip(&tool.schema, &call.judged.arguments) {
@@ -47,10 +50,15 @@ impl Gate {
         match trail.check(Stage::Rewrite, outcome)? {
             Outcome::Same(proof) => Ok((before, proof)),
             Outcome::Changed(changed) => {
+                let after = before.clone().on(&changed.arguments);
+                let kept = key_kept([before.rules(), after.rules()], &call.judged.arguments, &changed);
+                trail.check(Stage::Rewrite, kept)?;
                 // Nobody else holds it yet.
-                become_of(Arc::get_mut(call).ok_or(Refusal::InternalError)?, changed);
+                let taken = Arc::get_mut(call).ok_or(Refusal::InternalError)?;
+                become_of(taken, changed);
                 trail.back(Stage::Visible);
-                let admitted = admitted(policy, call, tool)?;
+                let admitted = admitted(policy, taken, tool)?;
+                taken.find_key(admitted.rules(), tool);
                 let proof = judged((policy, &admitted), call, tool, trail).map(passed_again)?;
                 Ok((admitted, proof))
             }
@@ -99,6 +107,17 @@ impl Gate {
         });
         Ok(())
     }
+}
+
+/// Whatever hooks make of a call, it is known by the key that its agent gave it (SEMANTICS §3): by the rules that counted
+/// before, and by those that count now. Steps that would change it do not load.
+fn key_kept(rules: [&Arc<ToolRules>; 2], before: &Value, changed: &Changed) -> Result<(), Refusal> {
+    let mut keyed = rules.into_iter().filter_map(|rules| rules.idempotency.as_ref());
+    if keyed.all(|rule| rule.keeps(before, &changed.arguments)) {
+        return Ok(());
+    }
+    let by = changed.by.last().cloned().unwrap_or_default();
+    Err(Refusal::HookBroken { by, why: OTHER_KEY.to_owned() })
 }
 
 /// The call goes on with other arguments.

@@ -251,6 +251,21 @@ impl Rule {
         (Cow::Borrowed(arguments), key.or_else(|| self.of_upstream(arguments)))
     }
 
+    /// Whether the arguments that can hold a key are the same in both: what a call is known by is its agent's to say, and
+    /// nobody on its way makes it another call.
+    pub fn keeps(&self, before: &Value, after: &Value) -> bool {
+        self.holders().all(|name| before.get(name) == after.get(name))
+    }
+
+    /// The arguments, by name, that can hold a key.
+    pub fn holders(&self) -> impl Iterator<Item = &str> {
+        let own = self.upstream.as_ref().and_then(|upstream| match &upstream.place {
+            Placement::Argument(name) => Some(name.as_str()),
+            Placement::Meta(_) | Placement::Header(_) => None,
+        });
+        std::iter::once(ARGUMENT).chain(own)
+    }
+
     fn of_upstream<'a>(&self, arguments: &'a Value) -> Option<Cow<'a, Value>> {
         let Some(Placement::Argument(name)) = self.upstream.as_ref().map(|upstream| &upstream.place) else {
             return None;

@@ -188,6 +188,73 @@ async fn the_final_arguments_choose_the_variant() {
     }
 }
 
+/// SEMANTICS §3, 004-24: what a call is known by is its agent's to say. A hook that gives it another key, or one at all,
+/// blocks it; one that answers with the arguments it was told does not.
+#[tokio::test]
+async fn no_hook_gives_a_call_another_key() {
+    let own = json!({ "type": "object", "properties": { "n": {}, "idempotency_key": { "type": "string" } } });
+    let named = json!({ "type": "object", "properties": { "n": {}, "request": { "type": "string" } } });
+    let hooks = HookServer::start().await;
+    for (schema, section, holder) in [
+        (&own, "derive: arguments", "idempotency_key"),
+        (&named, "upstream: { argument: request }", "request"),
+        (&named, "expose: true", "idempotency_key"),
+    ] {
+        let server = Script::new().tool_with("pay", schema, Behaviour::Answers).start().await;
+        let policy = format!(
+            "contracts: {{ oracle__pay: {{ purpose: a test, actions: [pay], secrets: [], irreversible: true, idempotency: {{ {section} }} }} }}\n"
+        );
+        let lines = hooks.hooks(&[("it", "before", "*")], "");
+        let gate = Setup::new().server("oracle", &server).policy(&policy).more(&lines).start().await;
+        let agent = gate.agent();
+        for given in [json!({ "n": 1 }), json!({ "n": 1, holder: "mine" })] {
+            hooks.says(move |_| Says::Json(json!({ "arguments": { holder: "another" } })));
+            let answer = agent.call("oracle__pay", given.clone()).await;
+            assert_eq!(answer.refusal(), "hook_blocked", "{section} {given}: {answer:?}");
+            assert!(answer.words().contains("have another idempotency key"), "{answer:?}");
+            let entry = gate.entries(1).await.remove(0);
+            assert_eq!((&entry["stage"], &entry["decided_by"]), (&json!("rewrite"), &json!("hook it")), "{entry}");
+        }
+        assert_eq!(server.executions().len(), 0, "{section}");
+        hooks.says(|told| {
+            let mut arguments = told.body["arguments"].clone();
+            arguments["n"] = json!(2);
+            Says::Json(json!({ "arguments": arguments }))
+        });
+        for replayed in [false, true] {
+            let answer = agent.call("oracle__pay", json!({ "n": 1, holder: "mine" })).await;
+            let decision = &answer.message()["result"]["_meta"]["dev.toolgate/decision"];
+            assert_eq!(decision["replayed"] == true, replayed, "{section}: {answer:?}");
+        }
+        assert_eq!(server.executions().len(), 1, "{section}");
+    }
+}
+
+/// SEMANTICS §3, 002-32: the key that an agent gave counts for what the call has become, too.
+#[tokio::test]
+async fn the_key_counts_for_the_variant_that_a_call_becomes() {
+    let schema = json!({ "type": "object", "properties": { "action": {}, "id": {}, "idempotency_key": {} } });
+    let server = Script::new().tool_with("file", &schema, Behaviour::Answers).start().await;
+    let policy = "contracts:
+  oracle__file:
+    purpose: a test
+    actions: [read, delete]
+    secrets: []
+    irreversible: true
+    variants:
+      by: /action
+      cases: { list: { actions: [read] }, delete: { actions: [delete], idempotency: { derive: [/id] } } }
+    rewrite: [ { name: it, set: { /action: delete } } ]
+";
+    let gate = Setup::new().server("oracle", &server).policy(policy).start().await;
+    let agent = gate.agent();
+    for (key, runs) in [("one", 1), ("one", 1), ("two", 2)] {
+        let given = json!({ "action": "list", "id": "a", "idempotency_key": key });
+        assert!(agent.call("oracle__file", given).await.is_done());
+        assert_eq!(server.executions().len(), runs, "{key}");
+    }
+}
+
 /// 002-32: a call that its agent may not make is not made another one first.
 #[tokio::test]
 async fn no_step_makes_a_variant_good() {
@@ -391,7 +458,8 @@ async fn check_and_explain_tell_of_the_steps() {
     let (code, text) = explained("    strip_empty_optionals: true\n").await;
     assert!(code == Some(0) && text.contains("=> the call would be sent"), "{text}");
     let setup = Setup::new().server_with("oracle", "url: \"http://127.0.0.1:9/mcp\"").callers(CALLERS);
-    let wrong = "    rewrite: [ { name: a, set: { /amount: 0 } }, { name: a, clamp: { /x: {} } }, { name: b } ]\n";
+    let wrong = "    rewrite: [ { name: a, set: { /amount: 0 } }, { name: a, clamp: { /x: {} } }, { name: b },
+      { name: c, set: { /idempotency_key: k } } ]\n";
     let setup = setup.policy(&policy(wrong));
     setup.write();
     let output = setup.run(&["check", "toolgate.yaml"]).await;
@@ -401,7 +469,8 @@ async fn check_and_explain_tell_of_the_steps() {
         "`a` is the name of two steps",
         "bounds nothing",
         "a step does one thing",
-        "4 errors",
+        "this argument holds the call's idempotency key",
+        "5 errors",
     ] {
         assert!(text.contains(line), "{line} is not in:\n{text}");
     }

@@ -1,5 +1,5 @@
-//! What can be said of the steps when the contract's own schema is known: pointers to what it does not let in, and values
-//! that it refuses.
+//! What can be said of the steps when the rest of the contract is known: pointers to what its schema does not let in, values
+//! that it refuses, and arguments that are nobody's to change.
 
 use super::Rule;
 use super::place::Place;
@@ -7,9 +7,12 @@ use crate::model::diagnostic::Problems;
 use crate::schema::Schema;
 use serde_json::Value;
 
+const KEY: &str = "this argument holds the call's idempotency key, which only its agent gives";
+const KEYS: &str = "take the step away; for a key of your own making write `idempotency: { derive: [/order_id], upstream: { argument: NAME } }`";
+
 impl Rule {
-    /// Judges the steps by `schema`, the contract's own.
-    pub fn judge_by(&self, schema: &Value, problems: &mut Problems) {
+    /// Judges the steps by `schema`, the contract's own; `holders`: the arguments, by name, that can hold a call's key.
+    pub fn judge_by(&self, schema: &Value, holders: &[&str], problems: &mut Problems) {
         for (index, (_, change)) in self.steps.iter().enumerate() {
             let verb = change.verb();
             let mut at = |place: &Place, within: usize, judge: &dyn Fn(&mut Problems)| {
@@ -20,6 +23,9 @@ impl Rule {
             };
             for (within, place) in change.places().enumerate() {
                 at(place, within, &|problems| judge_place(schema, place, problems));
+                if holders.contains(&place.argument()) {
+                    at(place, within, &|problems| problems.error(KEY, KEYS));
+                }
             }
             for (place, value) in change.values() {
                 at(place, 0, &|problems| judge_value(schema, place, value, problems));

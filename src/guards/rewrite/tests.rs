@@ -12,7 +12,7 @@ fn caller() -> Caller {
 fn compile(written: &Value, schema: &Value) -> (Rule, Vec<String>) {
     let mut problems = Problems::default();
     let rule = serde_json::from_value::<Settings>(written.clone()).unwrap().compile(&mut problems);
-    rule.judge_by(schema, &mut problems);
+    rule.judge_by(schema, &["request"], &mut problems);
     let words = |problem: crate::model::diagnostic::Problem| format!("{}: {}", problem.path.join("."), problem.message);
     (rule, problems.into_found().into_iter().map(words).collect())
 }
@@ -206,6 +206,10 @@ fn what_cannot_be_meant_is_an_error() {
         ),
         (step(json!({ "set": { "/limits": 1 } })), "0.set./limits: the contract allows no argument `limits`"),
         (step(json!({ "remove": ["/none"] })), "0.remove.0: the contract allows no argument `none`"),
+        (
+            step(json!({ "default": { "/request": "r-1" } })),
+            "0.default./request: this argument holds the call's idempotency key, which only its agent gives",
+        ),
         (step(json!({ "set": { "/who/other": 1 } })), ""),
     ] {
         let (_, problems) = compile(&steps, &schema);

@@ -63,6 +63,7 @@ fn section_by_section(
 ) -> ToolRules {
     judge_words(&contract, servers, problems);
     let (budget, idempotency) = compile_times(&contract, timeout, problems);
+    let rewrite = compile_rewrite(&contract, problems);
     let Contract {
         purpose,
         not_for: _, // for readers
@@ -71,7 +72,7 @@ fn section_by_section(
         arguments,
         rules,
         strip_empty_optionals,
-        rewrite,
+        rewrite: _,     // compiled with what it may change
         idempotency: _, // compiled with its times
         confirms,
         budget: _, // so is this
@@ -87,7 +88,6 @@ fn section_by_section(
         providers_allowed,
     } = contract;
     let rules = problems.under(rules::Settings::NAME, |problems| rules.compile_beside(&arguments.0, problems));
-    let rewrite = compile_rewrite(rewrite, &arguments, problems);
     let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
     let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
     let secrets = problems.under(secrets::Settings::NAME, |problems| secrets.compile(problems));
@@ -196,16 +196,22 @@ fn judge_providers(providers: &[String], problems: &mut Problems) {
     }
 }
 
-fn compile_rewrite(
-    written: rewrite::Settings,
-    arguments: &arguments::Settings,
-    problems: &mut Problems,
-) -> rewrite::Rule {
+fn compile_rewrite(contract: &Contract, problems: &mut Problems) -> rewrite::Rule {
     problems.under(rewrite::Settings::NAME, |problems| {
-        let rule = written.compile(problems);
-        rule.judge_by(&Value::Object(arguments.0.clone()), problems);
+        let rule = contract.rewrite.clone().compile(problems);
+        rule.judge_by(&Value::Object(contract.arguments.0.clone()), &holders(contract), problems);
         rule
     })
+}
+
+/// The arguments, by name, that can hold a call's key: nobody but its agent says what a call is known by (SEMANTICS §3).
+fn holders(contract: &Contract) -> Vec<&str> {
+    let cases = contract.variants.iter().flat_map(|variants| variants.cases.values());
+    let written = contract.idempotency.iter().chain(cases.filter_map(|case| case.idempotency.as_ref()));
+    let named = written.clone().filter_map(|written| written.upstream.as_ref()?.argument.as_deref());
+    let is_keyed =
+        effect::changes(&contract.actions) || contract.confirms.is_some() || written.clone().next().is_some();
+    if is_keyed { named.chain([idempotency::ARGUMENT]).collect() } else { Vec::new() }
 }
 
 fn compile_budget(written: budget::Settings, timeout: Duration, problems: &mut Problems) -> budget::Rule {
