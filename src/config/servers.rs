@@ -2,6 +2,7 @@
 
 use super::settings::ServerSettings;
 use crate::mcp::skeleton;
+use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName};
 use crate::model::secret::Secret;
@@ -176,21 +177,8 @@ fn judge_headers(headers: &BTreeMap<String, Secret>, problems: &mut Problems) {
 }
 
 fn address(text: &str, problems: &mut Problems) -> Option<Url> {
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let Some(url) = url else {
-        problems.error("is no address that can be reached", "write https://host/path");
-        return None;
-    };
-    if !url.username().is_empty() || url.password().is_some() {
-        problems.error("holds a password", "put it into `headers`, as Authorization");
-    }
-    let near = match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    };
-    if url.scheme() == "http" && !near {
+    let Address { url, is_exposed } = Address::read(text, "put it into `headers`, as Authorization", problems)?;
+    if is_exposed {
         problems.warning("calls leave this machine unencrypted", "use https");
     }
     Some(url)

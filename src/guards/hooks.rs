@@ -1,6 +1,7 @@
 //! Which of the operator's hooks hear of a call: `hooks` in toolgate.yaml, in the order in which they stand there.
 
 use super::Section;
+use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName, ToolName};
 use crate::model::secret::Secret;
@@ -160,21 +161,8 @@ fn judge_name(name: &str, names: &mut HashSet<String>, problems: &mut Problems) 
 }
 
 fn address(text: &str, unencrypted: bool, problems: &mut Problems) -> Option<Url> {
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let Some(url) = url else {
-        problems.error("is no address that can be reached", "write https://host/path");
-        return None;
-    };
-    if !url.username().is_empty() || url.password().is_some() {
-        problems.error("holds a password", "the hook knows us by the signature");
-    }
-    let near = match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    };
-    if url.scheme() == "http" && !near && !unencrypted {
+    let Address { url, is_exposed } = Address::read(text, "the hook knows us by the signature", problems)?;
+    if is_exposed && !unencrypted {
         let hint = "use https, or say `unencrypted: true`";
         problems.error("arguments would leave this machine unencrypted", hint);
     }

@@ -2,6 +2,7 @@
 //! read the tree afterwards, so that neither can know a key that the other does not.
 
 use crate::model::diagnostic::Problems;
+use crate::model::pointer::steps;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError, Validator};
 use schemars::JsonSchema;
@@ -160,10 +161,6 @@ fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
             "compare it with `toolgate schema`".to_owned(),
         )),
     }
-}
-
-fn steps(pointer: &str) -> Vec<String> {
-    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
 }
 
 fn keys(shape: Option<&Value>) -> Vec<String> {

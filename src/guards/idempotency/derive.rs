@@ -5,6 +5,7 @@ use crate::mcp::canonical;
 use crate::mcp::json::push_string;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
+use crate::model::pointer::is_pointer;
 use crate::store::state::digest::Digest;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -102,8 +103,7 @@ impl Settings {
 
 /// Is this a JSON pointer to an argument?
 pub(super) fn judge(pointer: &str, problems: &mut Problems) {
-    let escaped = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-    if !pointer.starts_with('/') || !escaped {
+    if !is_pointer(pointer) {
         problems.error("not a JSON pointer to an argument", "write `/` and the argument's name, such as `/tenant_id`");
     }
 }

@@ -1,6 +1,7 @@
 //! Where a step works: a JSON pointer into the arguments.
 
 use crate::model::diagnostic::Problems;
+use crate::model::pointer::{is_pointer, steps};
 use serde_json::{Map, Value};
 
 /// Steps down at most.
@@ -20,13 +21,11 @@ pub(super) struct Place {
 impl Place {
     /// Reads `pointer`, noting what is wrong with it.
     pub(super) fn compile(pointer: &str, problems: &mut Problems) -> Option<Self> {
-        let escaped = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-        if !pointer.starts_with('/') || !escaped {
+        if !is_pointer(pointer) {
             problems.error("not a JSON pointer to an argument", "write `/` and the argument's name, such as `/limit`");
             return None;
         }
-        let plain = |step: &str| step.replace("~1", "/").replace("~0", "~");
-        let path: Vec<String> = pointer.split('/').skip(1).map(plain).collect();
+        let path = steps(pointer);
         if path.len() > MAX_DEPTH {
             problems.error(format!("more than {MAX_DEPTH} steps down"), "set the object that holds it");
             return None;

@@ -243,7 +243,7 @@ fn judge_pointers(written: &idempotency::Settings, arguments: &arguments::Settin
     }
     let known: Vec<String> = declared.into_iter().flat_map(|names| names.keys().cloned()).collect();
     for (index, pointer) in pointers.iter().enumerate() {
-        let first = pointer.split('/').nth(1).unwrap_or_default().replace("~1", "/").replace("~0", "~");
+        let first = steps(pointer).into_iter().next().unwrap_or_default();
         if !first.is_empty() && !known.contains(&first) {
             problems.under("derive", |problems| {
                 let message = format!("the contract allows no argument `{first}`");
