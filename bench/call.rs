@@ -198,7 +198,8 @@ impl Stand {
         };
         let (caller, links) = (self.caller.clone(), Arc::new(self.links.alone()));
         let waiting = message.id.as_ref().map(|id| links.wait(id).unwrap()).unwrap();
-        Call { judged, reading: Reading::default(), caller, message, era: Era::Modern, links, outlet, waiting }
+        let policy = self.gate.policy.current();
+        Call { judged, reading: Reading::default(), caller, policy, message, era: Era::Modern, links, outlet, waiting }
     }
 
     /// The journal's thread writes at its own pace; waiting for it is no CPU time.
@@ -367,7 +368,8 @@ fn policies(criterion: &mut Criterion<ThreadTime>) {
 fn listing(criterion: &mut Criterion<ThreadTime>) {
     let stand = Stand::of(Large::new(false).0, 1000);
     let mut group = criterion.benchmark_group("list 1000 tools");
-    let list = |gate: &Gate| gate.list_tools(&stand.caller, &Scope::All, Era::Modern, None).unwrap();
+    let list =
+        |gate: &Gate| gate.list_tools(&gate.policy.current(), (&stand.caller, &Scope::All), Era::Modern, None).unwrap();
     group.bench_function("again", |bencher| bencher.iter(|| list(&stand.gate)));
     group.sample_size(10);
     group.bench_function("first of a class", |bencher| {

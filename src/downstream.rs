@@ -17,7 +17,9 @@ pub mod stdio;
 mod stream;
 
 use crate::gate::Gate;
+use crate::model::caller::Caller;
 use crate::model::clock::Clock;
+use crate::policy::Policy;
 use crate::policy::live::Live;
 use crate::relay::Relay;
 use crate::telemetry::metrics::Metrics;
@@ -26,6 +28,14 @@ use crate::upstream::servers::Servers;
 use session::Sessions;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
+
+/// Who sent a message, and the policy that says so. The message is judged by that one as a whole: what another policy allows
+/// this caller, or another caller by this policy, is nobody's to have.
+#[derive(Clone)]
+struct Known {
+    caller: Arc<Caller>,
+    policy: Arc<Policy>,
+}
 
 /// What the door leads to.
 pub struct Door {

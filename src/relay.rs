@@ -166,7 +166,7 @@ impl Relay {
 
     /// A task belongs to the caller whose call made it (SECURITY §3C C4), for as long as it may call the tool.
     fn own_task(&self, request: &Request, id: &Text) -> Option<Owned> {
-        request.links.tasks.owned(&request.caller.agent, id).filter(|owned| self.may_ask(request, owned))
+        request.links.tasks.owned(&request.caller, id).filter(|owned| self.may_ask(request, owned))
     }
 
     fn may_ask(&self, request: &Request, owned: &Owned) -> bool {

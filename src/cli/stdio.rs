@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::config::{self, Loaded, Server, Transport};
 use crate::downstream::stdio::serve;
 use crate::guards::identity;
-use crate::model::ids::ServerName;
+use crate::model::ids::{AgentId, ServerName};
 use crate::model::scope::Scope;
 use crate::model::secret::Secret;
 use crate::policy::live::Live;
@@ -58,8 +58,8 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
         server.transport = transport;
     }
     let agent = args.agent.as_deref().unwrap_or(identity::ANONYMOUS);
-    let caller = policy.current().identity.of_agent(agent);
-    let caller = caller.with_context(|| format!("the configuration has no agent `{agent}`; name one with --agent"))?;
+    let known = policy.current().identity.of_agent(agent);
+    known.with_context(|| format!("the configuration has no agent `{agent}`; name one with --agent"))?;
     runtime()?.block_on(async {
         let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
@@ -68,7 +68,7 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
         app.door.gate.tools.settled(&name).await;
         let pipes = (tokio::io::stdin(), tokio::io::stdout());
         tokio::select! {
-            () = serve(app.door.clone(), caller, Scope::One(name), pipes) => {}
+            () = serve(app.door.clone(), AgentId::new(agent), Scope::One(name), pipes) => {}
             () = app.failed() => {}
         }
         let stopped = app.stop().await;

@@ -1,8 +1,8 @@
 //! `initialize`, and what an agent says afterwards that wants no answer.
 
-use super::Door;
 use super::route::{Arrived, Heads};
 use super::session::{Session, Unsolicited};
+use super::{Door, Known};
 use crate::guards::Mode;
 use crate::mcp::answer::{INTERNAL, INVALID_PARAMS, UNSUPPORTED_VERSION};
 use crate::mcp::json::Text;
@@ -143,9 +143,9 @@ fn report(told: Result<(), Fault>) {
 }
 
 /// A request on a session.
-pub(super) fn arrived(session: &Arc<Session>, message: Message, heads: Heads) -> Arrived {
+pub(super) fn arrived(session: &Arc<Session>, known: Known, (message, heads): (Message, Heads)) -> Arrived {
     Arrived {
-        caller: session.caller.clone(),
+        known,
         scope: session.scope.clone(),
         revision: session.revision,
         message,

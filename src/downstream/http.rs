@@ -2,16 +2,15 @@
 //!
 //! The ladder, top to bottom: connection, path, caller, body, era. What stands below never runs when a rung above refuses.
 
-use super::Door;
 use super::body::{Answer, empty, error};
 use super::checks;
 use super::modern::is_modern;
+use super::{Door, Known};
 use crate::mcp::answer::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::headers::{PROTOCOL_VERSION, SESSION};
 use crate::mcp::json::{FROM_AGENT, Text};
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
-use crate::model::caller::Caller;
 use crate::model::scope::Scope;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
@@ -32,7 +31,7 @@ impl Door {
     /// Answers one HTTP request.
     pub async fn http(self: Arc<Self>, request: Request<Incoming>) -> Answer {
         let answer = match self.admitted(&request) {
-            Ok((scope, caller)) => self.method(scope, caller, request).await,
+            Ok((scope, known)) => self.method(scope, known, request).await,
             Err(refused) => refused,
         };
         if answer.status().is_client_error() {
@@ -41,17 +40,21 @@ impl Door {
         answer
     }
 
-    fn admitted(&self, request: &Request<Incoming>) -> Result<(Scope, Arc<Caller>), Answer> {
+    fn admitted(&self, request: &Request<Incoming>) -> Result<(Scope, Known), Answer> {
         checks::connection(self, request)?;
         let scope = self.scope(request.uri().path())?;
-        let (policy, headers) = (self.policy.current(), request.headers());
+        Ok((scope, self.known(request.headers())?))
+    }
+
+    fn known(&self, headers: &HeaderMap) -> Result<Known, Answer> {
+        let policy = self.policy.current();
         let identified = policy.identity.identify(checks::bearer(headers), |name| checks::single(headers, name));
         let caller = identified.map_err(|unauthorized| {
             let mut refused = error(StatusCode::UNAUTHORIZED, INVALID_REQUEST, &unauthorized.to_string());
             refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             refused
         })?;
-        Ok((scope, caller))
+        Ok(Known { caller, policy })
     }
 
     fn scope(&self, path: &str) -> Result<Scope, Answer> {
@@ -66,17 +69,19 @@ impl Door {
         }
     }
 
-    async fn method(self: &Arc<Self>, scope: Scope, caller: Arc<Caller>, request: Request<Incoming>) -> Answer {
+    async fn method(self: &Arc<Self>, scope: Scope, known: Known, request: Request<Incoming>) -> Answer {
         if request.method() == Method::POST {
-            return self.post(scope, caller, request).await;
+            return self.post(scope, known, request).await;
         }
         let legacy = self.relay.revisions(&scope).iter().any(|revision| revision.era() == Era::Legacy);
         let modern_header = checks::header(request.headers(), PROTOCOL_VERSION)
             .and_then(Revision::parse)
             .is_some_and(|revision| revision.era() == Era::Modern);
         match *request.method() {
-            Method::GET if legacy && !modern_header => self.legacy_get(&caller, &scope, request.headers()),
-            Method::DELETE if legacy && !modern_header => self.legacy_delete(&caller, &scope, request.headers()).await,
+            Method::GET if legacy && !modern_header => self.legacy_get(&known.caller, &scope, request.headers()),
+            Method::DELETE if legacy && !modern_header => {
+                self.legacy_delete(&known.caller, &scope, request.headers()).await
+            }
             _ => {
                 let mut refused = empty(StatusCode::METHOD_NOT_ALLOWED);
                 refused.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
@@ -85,7 +90,7 @@ impl Door {
         }
     }
 
-    async fn post(self: &Arc<Self>, scope: Scope, caller: Arc<Caller>, request: Request<Incoming>) -> Answer {
+    async fn post(self: &Arc<Self>, scope: Scope, mut known: Known, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();
         if let Err(refused) = checks::body(&head.headers, FROM_AGENT.bytes)
             .and_then(|()| checks::accepts(&head.headers, &["application/json", "text/event-stream"]))
@@ -96,6 +101,13 @@ impl Door {
             Ok(bytes) => bytes,
             Err(refused) => return refused,
         };
+        // A body may take its time; what counts is what holds when all of it is there.
+        if !Arc::ptr_eq(&known.policy, &self.policy.current()) {
+            known = match self.known(&head.headers) {
+                Ok(known) => known,
+                Err(refused) => return refused,
+            };
+        }
         let text = match Text::read(bytes, &FROM_AGENT) {
             Ok(text) => text,
             Err(malformed) => return error(StatusCode::BAD_REQUEST, PARSE_ERROR, &malformed.to_string()),
@@ -104,25 +116,19 @@ impl Door {
             Ok(message) => message,
             Err(reason) => return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason.to_string()),
         };
-        self.classified(scope, caller, head.headers, message).await
+        self.classified(scope, known, head.headers, message).await
     }
 
     /// The era is read from the body; a header can only contradict it (PROTOCOL §4.2).
-    async fn classified(
-        self: &Arc<Self>,
-        scope: Scope,
-        caller: Arc<Caller>,
-        headers: HeaderMap,
-        message: Message,
-    ) -> Answer {
+    async fn classified(self: &Arc<Self>, scope: Scope, known: Known, headers: HeaderMap, message: Message) -> Answer {
         if message.kind == Kind::Request && is_modern(&message) {
-            return self.modern(caller, scope, headers, message).await;
+            return self.modern(known, scope, headers, message).await;
         }
         let headers = &headers;
         let named = checks::header(headers, PROTOCOL_VERSION);
         let says_modern = named.and_then(Revision::parse).is_some_and(|revision| revision.era() == Era::Modern);
         match message.kind {
-            Kind::Request if message.method == "initialize" => self.legacy(caller, scope, headers, message).await,
+            Kind::Request if message.method == "initialize" => self.legacy(known, scope, headers, message).await,
             Kind::Request if says_modern || message.method == "server/discover" => {
                 let words = "a request of 2026-07-28 needs `params._meta` with its protocol version and capabilities";
                 let refused = Message::error(message.id, INVALID_PARAMS, words, None);
@@ -143,7 +149,7 @@ impl Door {
             {
                 error(StatusCode::BAD_REQUEST, INVALID_REQUEST, "MCP-Protocol-Version names no revision that is served")
             }
-            Kind::Request | Kind::Notification | Kind::Response => self.legacy(caller, scope, headers, message).await,
+            Kind::Request | Kind::Notification | Kind::Response => self.legacy(known, scope, headers, message).await,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! 2025-03-26 to 2025-11-25: a handshake, a session, event streams that can be taken up again (PROTOCOL §3).
 
-use super::Door;
 use super::body::{Answer, empty, error, json};
 use super::checks::{accepts, header};
 use super::handshake::{Opened, arrived};
 use super::session::{STANDALONE, Session};
 use super::stream::place;
+use super::{Door, Known};
 use crate::mcp::answer::INVALID_REQUEST;
 use crate::mcp::headers::{PROTOCOL_VERSION, SESSION};
 use crate::mcp::message::{Kind, Message};
@@ -27,15 +27,15 @@ impl Door {
     /// Answers a legacy POST.
     pub(super) async fn legacy(
         self: &Arc<Self>,
-        caller: Arc<Caller>,
+        known: Known,
         scope: Scope,
         headers: &HeaderMap,
         message: Message,
     ) -> Answer {
         if message.kind == Kind::Request && message.method == "initialize" {
-            return self.open_session(caller, scope, message).await;
+            return self.open_session(known.caller, scope, message).await;
         }
-        let session = match self.session(headers, &caller, &scope) {
+        let session = match self.session(headers, &known.caller, &scope) {
             Ok(session) => session,
             Err(refused) => return refused,
         };
@@ -45,7 +45,8 @@ impl Door {
                 empty(StatusCode::ACCEPTED)
             }
             Kind::Request => {
-                let (first, inlet) = self.begin(arrived(&session, message, self.heads(headers))).first().await;
+                let heads = Self::heads(&known.policy, headers);
+                let (first, inlet) = self.begin(arrived(&session, known, (message, heads))).first().await;
                 match first {
                     Some(Outgoing::Last(answer)) => json(StatusCode::OK, &answer),
                     Some(first) => session.feed(&first, inlet).read(0, session.revision >= Revision::V2025_11_25),

@@ -1,8 +1,8 @@
 //! 2026-07-28: every request stands alone. Envelope, header agreement, revision, then the request (PROTOCOL §1, §4.2).
 
-use super::Door;
 use super::body::{Answer, json, json_on, modern_events};
 use super::route::Arrived;
+use super::{Door, Known};
 use crate::mcp::answer::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, status,
 };
@@ -31,7 +31,7 @@ impl Door {
     /// Answers a modern request over HTTP.
     pub(super) async fn modern(
         self: &Arc<Self>,
-        caller: Arc<Caller>,
+        known: Known,
         scope: Scope,
         mut headers: HeaderMap,
         message: Message,
@@ -39,7 +39,7 @@ impl Door {
         let id = message.id.clone();
         let checked = self
             .envelope(&scope, &message, Some(&headers))
-            .and_then(|revision| self.params_agree(&caller, &scope, &headers, &message).map(|()| revision));
+            .and_then(|revision| self.params_agree(&known.caller, &scope, &headers, &message).map(|()| revision));
         let revision = match checked {
             Ok(revision) => revision,
             Err(refused) => {
@@ -47,11 +47,11 @@ impl Door {
                 return json(StatusCode::BAD_REQUEST, &refused);
             }
         };
-        let heads = self.heads(&headers);
+        let heads = Self::heads(&known.policy, &headers);
         // They hold the connection's read buffer, and the emptied map becomes the answer's: both are then used again.
         headers.clear();
         let links = Arc::new(self.links.alone());
-        let begun = self.begin(Arrived { caller, scope, revision, message, links, session: None, heads });
+        let begun = self.begin(Arrived { known, scope, revision, message, links, session: None, heads });
         let (first, inlet) = begun.first().await;
         match first {
             Some(Outgoing::Last(answer)) => {

@@ -1,6 +1,6 @@
 //! Where a request goes, whatever wire it came on: the gate, the gate's listing, or the relay.
 
-use super::Door;
+use super::{Door, Known};
 use crate::failpoint;
 use crate::gate::call::Call;
 use crate::gate::hops;
@@ -13,10 +13,10 @@ use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Revision;
 use crate::model::call::{Said, ToolCall};
-use crate::model::caller::Caller;
 use crate::model::ids::ActionId;
 use crate::model::scope::Scope;
 use crate::outlet::{Outgoing, Outlet};
+use crate::policy::Policy;
 use crate::relay;
 use crate::telemetry::tasks::Errand;
 use crate::telemetry::traces::{CallStart, Trace, call_span};
@@ -34,7 +34,7 @@ const CALL_FIELDS: &[&str] = &["name", "arguments", "_meta", "task", "inputRespo
 
 /// A request whose era, caller and scope are known.
 pub(super) struct Arrived {
-    pub(super) caller: Arc<Caller>,
+    pub(super) known: Known,
     pub(super) scope: Scope,
     pub(super) revision: Revision,
     pub(super) message: Message,
@@ -78,14 +78,14 @@ impl Begun {
 
 impl Door {
     /// Reads the headers that are about the request, not about how it travels.
-    pub(super) fn heads(&self, headers: &HeaderMap) -> Heads {
+    pub(super) fn heads(policy: &Policy, headers: &HeaderMap) -> Heads {
         let text = |name: &str| {
             let mut values = headers.get_all(name).iter();
             let value = values.next()?;
             let single = values.next().is_none();
             Some(value.to_str().ok().filter(|_| single).unwrap_or_default().to_owned())
         };
-        let session = self.policy.current().session_header.as_deref().and_then(text);
+        let session = policy.session_header.as_deref().and_then(text);
         Heads { traceparent: text("traceparent"), key: text(KEY), session, hops: text(HOPS) }
     }
 
@@ -126,7 +126,7 @@ impl Door {
                 None
             }
             Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
-                let Arrived { caller, scope, message, links, .. } = arrived;
+                let Arrived { known: Known { caller, .. }, scope, message, links, .. } = arrived;
                 let request = relay::Request { caller, scope, era, message, links, outlet, waiting };
                 let relay = self.relay.clone();
                 let work = self.running.track_future(async move { relay.request(request).await });
@@ -144,8 +144,8 @@ impl Door {
     fn list(&self, arrived: &Arrived) -> Message {
         let cursor =
             arrived.message.body.as_ref().and_then(|params| params.get("cursor")).filter(|cursor| !cursor.is_null());
-        let id = arrived.message.id.clone();
-        match self.gate.list_tools(&arrived.caller, &arrived.scope, arrived.revision.era(), cursor.as_ref()) {
+        let (id, Known { caller, policy }) = (arrived.message.id.clone(), &arrived.known);
+        match self.gate.list_tools(policy, (caller, &arrived.scope), arrived.revision.era(), cursor.as_ref()) {
             Ok(result) => Message::response(id, result, false),
             Err(no_such_page) => Message::error(id, INVALID_PARAMS, &no_such_page.to_string(), None),
         }
@@ -182,7 +182,7 @@ impl Door {
         if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
             return refuse(INVALID_PARAMS, "`params._meta` must be an object");
         }
-        let (tool, server, own_name) = self.gate.named(&arrived.caller, &arrived.scope, &name);
+        let (tool, server, own_name) = self.gate.named(&arrived.known.caller, &arrived.scope, &name);
         let request_id =
             message.id.as_ref().map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned()).unwrap_or_default();
         let mut trace = trace(&arrived);
@@ -210,9 +210,9 @@ impl Door {
             arrived: self.clock.steady(),
             said,
         };
-        let (era, caller, links) = (arrived.revision.era(), arrived.caller, arrived.links);
+        let (era, Known { caller, policy }, links) = (arrived.revision.era(), arrived.known, arrived.links);
         let reading = Reading::default();
-        Ok((span, Call { judged, reading, caller, message: arrived.message, era, links, outlet, waiting }))
+        Ok((span, Call { judged, reading, caller, policy, message: arrived.message, era, links, outlet, waiting }))
     }
 }
 

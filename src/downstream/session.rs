@@ -134,7 +134,7 @@ impl Session {
                             if let Some(note) = self.links.questions.take_back(&link, message) { tell_message(note); }
                         }
                         (Kind::Notification | Kind::Response, _) => {
-                            let heard = self.links.tasks.heard(&self.caller.agent, message, |owned| owned.server == name);
+                            let heard = self.links.tasks.heard(&self.caller, message, |owned| owned.server == name);
                             heard.map(tell_message).unwrap_or_default();
                         }
                     }
@@ -196,7 +196,7 @@ impl Sessions {
     /// The session, if it is this caller's at this address; a foreign one is as unknown as none (SECURITY §3B B5).
     pub fn find(&self, id: &str, caller: &Caller, scope: &Scope) -> Option<Arc<Session>> {
         let session = self.open.lock().get(id).cloned()?;
-        let own = session.caller.agent == caller.agent && session.scope == *scope && !session.ended.is_cancelled();
+        let own = session.caller.is_same(caller) && session.scope == *scope && !session.ended.is_cancelled();
         if own {
             session.touch(self.clock);
         }

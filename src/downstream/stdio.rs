@@ -1,14 +1,14 @@
 //! stdio for agents that launch their servers: one message a line, both eras, one server behind.
 
-use super::Door;
 use super::handshake::{Opened, arrived};
 use super::modern::is_modern;
 use super::route::{Arrived, Heads};
 use super::session::Session;
+use super::{Door, Known};
 use crate::mcp::answer::{INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::json::{FROM_AGENT, Text};
 use crate::mcp::message::{Kind, Message};
-use crate::model::caller::Caller;
+use crate::model::ids::AgentId;
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::telemetry::tasks;
@@ -23,16 +23,16 @@ const QUEUE: usize = 256;
 
 struct Desk {
     door: Arc<Door>,
-    caller: Arc<Caller>,
+    agent: AgentId,
     scope: Scope,
     out: mpsc::Sender<Bytes>,
     session: Option<Arc<Session>>,
 }
 
-/// Serves one agent until it closes its end.
+/// Serves one agent until it closes its end. What it may do is what the policy in force says of it, with every message.
 pub async fn serve(
     door: Arc<Door>,
-    caller: Arc<Caller>,
+    agent: AgentId,
     scope: Scope,
     (input, output): (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send + 'static),
 ) {
@@ -51,7 +51,7 @@ pub async fn serve(
         }
     });
     let mut lines = Lines::new(input);
-    let mut desk = Desk { door, caller, scope, out, session: None };
+    let mut desk = Desk { door, agent, scope, out, session: None };
     loop {
         match lines.next().await {
             Ok(Some(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
@@ -89,12 +89,23 @@ impl Desk {
         }
     }
 
+    fn known(&self) -> Option<Known> {
+        let policy = self.door.policy.current();
+        Some(Known { caller: policy.identity.of_agent(self.agent.as_str())?, policy })
+    }
+
     async fn message(&mut self, message: Message) {
         let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
+        let Some(known) = self.known() else {
+            if message.kind == Kind::Request {
+                self.say(&refuse("the configuration no longer names this agent; ask whoever runs toolgate")).await;
+            }
+            return;
+        };
         match (message.kind, &self.session) {
             (Kind::Request, _) if is_modern(&message) => match self.door.envelope(&self.scope, &message, None) {
                 Ok(revision) => self.start(Arrived {
-                    caller: self.caller.clone(),
+                    known,
                     scope: self.scope.clone(),
                     revision,
                     message,
@@ -104,11 +115,11 @@ impl Desk {
                 }),
                 Err(refused) => self.say(&Message { id: message.id, ..refused }).await,
             },
-            (Kind::Request, None) if message.method == "initialize" => self.open(message).await,
+            (Kind::Request, None) if message.method == "initialize" => self.open(known, message).await,
             (Kind::Request, Some(_)) if message.method == "initialize" => {
                 self.say(&refuse("already initialized")).await;
             }
-            (Kind::Request, Some(session)) => self.start(arrived(session, message, Heads::default())),
+            (Kind::Request, Some(session)) => self.start(arrived(session, known, (message, Heads::default()))),
             (Kind::Request, None) => self.say(&refuse("begin with `initialize`, or send 2026-07-28 `_meta`")).await,
             (Kind::Notification, _) if message.method == "tools/call" => {
                 self.say(&refuse("a tools/call needs an `id`; without one nothing is called")).await;
@@ -121,8 +132,8 @@ impl Desk {
         }
     }
 
-    async fn open(&mut self, message: Message) {
-        match self.door.initialize(self.caller.clone(), self.scope.clone(), &message).await {
+    async fn open(&mut self, Known { caller, .. }: Known, message: Message) {
+        match self.door.initialize(caller, self.scope.clone(), &message).await {
             Ok(Opened { session, answer, unsolicited }) => {
                 self.say(&Message { id: message.id, ..answer }).await;
                 let (out, changed) = (self.out.clone(), self.door.relay.tools_changed());

@@ -47,6 +47,8 @@ pub struct Call {
     pub reading: Reading,
     /// Who calls.
     pub caller: Arc<Caller>,
+    /// The policy that knows the caller so. The call is judged by it and no other.
+    pub policy: Arc<Policy>,
     /// The request as it was read.
     pub message: Message,
     /// The agent's era.
@@ -124,7 +126,7 @@ impl Call {
 impl Gate {
     /// Runs a call to its end, even when the agent hangs up: what was begun is settled and recorded.
     pub async fn call_tool(self: Arc<Self>, call: Call) {
-        let policy = self.policy.current();
+        let policy = call.policy.clone();
         let tool = self.tools.current().find(&call.judged.tool).cloned();
         let (tool, call) = read_back(&self, &policy, tool, call);
         let mut call = Arc::new(match &tool {

@@ -132,7 +132,7 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
         match passage.exchange(outbound).await {
             Ok(Passed::Answer(answer)) => {
                 if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {
-                    call.links.tasks.note(&call.caller.agent, result, || shaper.owned());
+                    call.links.tasks.note(&call.caller, result, || shaper.owned());
                 }
                 Ok(answer)
             }

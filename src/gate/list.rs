@@ -53,18 +53,18 @@ impl Listings {
 }
 
 impl Gate {
-    /// The result of `tools/list` for this caller.
+    /// The result of `tools/list` for this caller, as `policy` knows it.
     pub fn list_tools(
         &self,
-        caller: &Caller,
-        scope: &Scope,
+        policy: &Policy,
+        (caller, scope): (&Caller, &Scope),
         era: Era,
         cursor: Option<&Text>,
     ) -> Result<Text, NoSuchPage> {
-        let (policy, tools) = (self.policy.current(), self.tools.current().clone());
+        let tools = self.tools.current().clone();
         let offset = match cursor {
             None => 0,
-            Some(cursor) => offset_of(cursor, &policy, &tools).ok_or(NoSuchPage)?,
+            Some(cursor) => offset_of(cursor, policy, &tools).ok_or(NoSuchPage)?,
         };
         let key = Key {
             class: policy.allowlist.class(caller),
@@ -78,7 +78,7 @@ impl Gate {
         if let Some(made) = self.listings.made.lock().get(&key) {
             return Ok(made.clone());
         }
-        let page = self.page((&policy, &tools), caller, (scope, era, offset)).ok_or(NoSuchPage)?;
+        let page = self.page((policy, &tools), caller, (scope, era, offset)).ok_or(NoSuchPage)?;
         let mut made = self.listings.made.lock();
         made.retain(|old, _| old.policy == key.policy && old.tools == key.tools);
         if made.len() < KEPT {

@@ -46,6 +46,11 @@ impl Caller {
         }
     }
 
+    /// Whether both are one agent, acting for one tenant: then what belongs to one belongs to the other.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.agent, &self.tenant) == (&other.agent, &other.tenant)
+    }
+
     /// The provider of its model: what stands before the first `/`.
     pub fn provider(&self) -> Option<&str> {
         self.model.as_deref().map(|model| model.split_once('/').map_or(model, |(provider, _)| provider))

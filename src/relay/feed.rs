@@ -148,8 +148,9 @@ impl<'a> Feed<'a> {
     fn wanted_here(&self, wanted: &Object) -> Object {
         let mut here = wanted.clone();
         let Some(ids) = here.get(TASK_IDS).and_then(Text::elements) else { return here };
-        let (tasks, agent) = (&self.request.links.tasks, &self.request.caller.agent);
-        let is_here = |id: &Text| tasks.owned(agent, id).is_some_and(|owned| owned.server == self.server.settings.name);
+        let (tasks, caller) = (&self.request.links.tasks, &self.request.caller);
+        let is_here =
+            |id: &Text| tasks.owned(caller, id).is_some_and(|owned| owned.server == self.server.settings.name);
         here.set(TASK_IDS, Text::array(ids.into_iter().filter(is_here)));
         here
     }

@@ -47,7 +47,7 @@ impl Relay {
                         News::Said(note) if note.method == "notifications/tools/list_changed" => Vec::new(),
                         News::Said(note) => {
                             let may = |owned: &Owned| self.may_ask(request, owned);
-                            request.links.tasks.heard(&request.caller.agent, note, may).into_iter().collect()
+                            request.links.tasks.heard(&request.caller, note, may).into_iter().collect()
                         }
                         News::Again(missed) => missed,
                         News::Refused(missed) => {

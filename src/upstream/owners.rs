@@ -3,7 +3,8 @@
 
 use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
-use crate::model::ids::{AgentId, ServerName, ToolName};
+use crate::model::caller::Caller;
+use crate::model::ids::{AgentId, ServerName, TenantId, ToolName};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -43,18 +44,25 @@ pub struct Tasks {
 
 #[derive(Default)]
 struct Kept {
-    owners: HashMap<(AgentId, Vec<u8>), Owned>,
-    order: VecDeque<(AgentId, Vec<u8>)>,
+    owners: HashMap<Key, Owned>,
+    order: VecDeque<Key>,
+}
+
+/// Whose it is, and its id.
+type Key = (AgentId, Option<TenantId>, Vec<u8>);
+
+fn key(caller: &Caller, id: &Text) -> Key {
+    (caller.agent.clone(), caller.tenant.clone(), id.as_bytes().to_vec())
 }
 
 impl Tasks {
     /// Notes the task that the result of a call names, if it names one, as what `owned` says.
-    pub fn note(&self, agent: &AgentId, result: &Text, owned: impl FnOnce() -> Owned) {
+    pub fn note(&self, caller: &Caller, result: &Text, owned: impl FnOnce() -> Owned) {
         let flat = || {
             result.get("resultType").filter(|kind| kind.as_bytes() == b"\"task\"").and_then(|_| result.get("taskId"))
         };
         let Some(id) = flat().or_else(|| result.at(&["task", "taskId"])) else { return };
-        let key = (agent.clone(), id.as_bytes().to_vec());
+        let key = key(caller, &id);
         let mut kept = self.kept.lock();
         if kept.owners.insert(key.clone(), owned()).is_none() {
             kept.order.push_back(key);
@@ -67,17 +75,17 @@ impl Tasks {
     }
 
     /// The caller's task of that id.
-    pub fn owned(&self, agent: &AgentId, id: &Text) -> Option<Owned> {
-        self.kept.lock().owners.get(&(agent.clone(), id.as_bytes().to_vec())).cloned()
+    pub fn owned(&self, caller: &Caller, id: &Text) -> Option<Owned> {
+        self.kept.lock().owners.get(&key(caller, id)).cloned()
     }
 
     /// What a server said outside any request, as the agent may read it: of tasks it hears only its own.
-    pub fn heard(&self, agent: &AgentId, said: Message, may: impl FnOnce(&Owned) -> bool) -> Option<Message> {
+    pub fn heard(&self, caller: &Caller, said: Message, may: impl FnOnce(&Owned) -> bool) -> Option<Message> {
         if said.kind != Kind::Notification || !TOLD.contains(&said.method.as_str()) {
             return Some(said);
         }
         let id = said.body.as_ref().and_then(|params| params.get("taskId"))?;
-        let owned = self.owned(agent, &id).filter(may)?;
+        let owned = self.owned(caller, &id).filter(may)?;
         Some(owned.shaping.standing(said))
     }
 }

@@ -43,6 +43,7 @@ mod rewriting;
 mod secrets;
 mod settle;
 mod shown;
+mod standing;
 mod start;
 mod states;
 mod synced;

@@ -18,8 +18,10 @@ contracts:
 ";
 const CALLERS: &str = "  - { agent: one, token: token-of-the-agent-one }
   - { agent: two, token: token-of-the-agent-two }
+  - { agent: one, token: token-of-one-for-a-tenant, tenant: t_002 }
 ";
 const TOKENS: [&str; 2] = ["token-of-the-agent-one", "token-of-the-agent-two"];
+const OF_A_TENANT: &str = "token-of-one-for-a-tenant";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -210,14 +212,21 @@ async fn what_a_task_ends_with_is_shaped_like_any_result() {
     }
 }
 
-/// SECURITY §3C C4: a task is its caller's alone, whichever way another asks after it, at every address.
+/// SECURITY §3C C4: a task is its caller's alone, whichever way another asks after it, at every address; the same agent is
+/// another caller when it acts for another tenant.
 #[tokio::test]
 async fn another_callers_task_is_not_there() {
+    for stranger in [TOKENS[1], OF_A_TENANT] {
+        is_not_there_for(stranger).await;
+    }
+}
+
+async fn is_not_there_for(stranger: &str) {
     let (_puppet, gate) = stage().await;
     for (path, name, is_legacy) in
         [("/mcp", "bank__pay", false), ("/mcp", "bank__pay", true), ("/mcp/bank", "pay", true)]
     {
-        let [one, two] = TOKENS.map(|token| gate.agent().token(token).at(path));
+        let [one, two] = [TOKENS[0], stranger].map(|token| gate.agent().token(token).at(path));
         let (one, two) = if is_legacy { (one.initialized().await, two.initialized().await) } else { (one, two) };
         begin(&one, (name, path), "short").await;
         for (agent, has) in [(&one, true), (&two, false)] {

@@ -193,7 +193,8 @@ impl World {
         let session = Belonging::of(&caller, &judged).unwrap().session.key;
         self.book.borrow_mut().places.insert(asked.deed % TASKS, session);
         let (era, reading) = (Era::Modern, Reading::default());
-        let call = Call { judged, reading, caller, message, era, links: links.clone(), outlet, waiting };
+        let policy = process.gate.policy.current();
+        let call = Call { judged, reading, caller, policy, message, era, links: links.clone(), outlet, waiting };
         self.run_in(process.group, process.gate.clone().call_tool(call));
         Some(Request { action, id, links, inlet })
     }
