@@ -5,7 +5,7 @@
 
 use super::Section;
 use crate::mcp::json::place::Step;
-use crate::mcp::json::{FROM_SERVER, Kind, Text};
+use crate::mcp::json::{FROM_SERVER, Kind, Scalar, Text};
 use crate::mcp::message::{Kind as Of, Message};
 use crate::model::diagnostic::Problems;
 use crate::schema::{Quarantine, Schema};
@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 mod redaction;
@@ -28,6 +29,8 @@ const LEAST_BYTES: usize = 1 << 10;
 /// Where the result of a task names it, and bytes of that name at most.
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 const LONGEST_ID: usize = 258;
+/// Where a tool says things in a form of its own: in a result, and in a log message or an error.
+const OWN: [&str; 2] = ["structuredContent", "data"];
 /// Redactions of one contract at most.
 const MOST_REDACTIONS: usize = 32;
 
@@ -218,8 +221,15 @@ fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
     members.text()
 }
 
-/// Takes out what matches in every string that is a value, except where the protocol's own words stand.
+/// Takes out what matches in every string that is a value, except where the protocol's own words stand; in what a tool says
+/// in a form of its own, also in names and numbers.
 fn wherever(body: &Text, pattern: &Regex, with: &str) -> Text {
+    let mut members = body.object().unwrap_or_default();
+    let own = OWN.into_iter().filter_map(|key| Some((key, in_data(members.get(key)?, pattern, with)?)));
+    for (key, new) in own.collect::<Vec<_>>() {
+        members.set(key, new);
+    }
+    let body = if members.is_empty() { body.clone() } else { members.text() };
     let strings = body.scalars().filter(|one| one.kind == Kind::String && !redaction::is_protocol(one));
     let edits = strings.filter_map(|one| {
         let value = one.value();
@@ -227,6 +237,26 @@ fn wherever(body: &Text, pattern: &Regex, with: &str) -> Text {
         (new != value).then(|| (one.range.clone(), Text::string(&new)))
     });
     body.replaced(&edits.collect::<Vec<_>>())
+}
+
+/// None where nothing matches in a name or a number; what a number says of a match is a text then.
+fn in_data(data: &Text, pattern: &Regex, with: &str) -> Option<Text> {
+    let of = |kind| data.scalars().filter(move |one| one.kind == kind);
+    let matching = |one: &Scalar<'_>| pattern.is_match(&one.value());
+    let mut edits: Vec<_> = of(Kind::Number).filter(matching).map(|one| (one.range, Text::string(with))).collect();
+    let mut names: HashSet<String> = HashSet::new();
+    for one in of(Kind::Key).filter(matching) {
+        if names.is_empty() {
+            names = of(Kind::Key).map(|one| one.value().into_owned()).collect();
+        }
+        let new = pattern.replace_all(&one.value(), regex::NoExpand(with)).into_owned();
+        // No two names may become equal.
+        let free = (1..).map(|number: usize| format!("{new}#{number}")).find(|name| !names.contains(name))?;
+        edits.push((one.range, Text::string(&free)));
+        names.insert(free);
+    }
+    edits.sort_unstable_by_key(|(range, _)| range.start);
+    (!edits.is_empty()).then(|| data.replaced(&edits))
 }
 
 /// Whether a call has no result yet: its tool asks for input, or has made a task of it. What has `content` is a result.

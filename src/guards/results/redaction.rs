@@ -25,7 +25,8 @@ const WITH: &str = "[redacted]";
 pub struct Settings {
     /// JSON pointer into `structuredContent`, and into texts that are JSON; a step `*` is every member or element.
     pub pointer: Option<String>,
-    /// A regular expression (RE2 syntax, linear time) that is looked for in every text of the result.
+    /// A regular expression (RE2 syntax, linear time) that is looked for in every text of the result, and in the names and
+    /// numbers of `structuredContent`.
     pub pattern: Option<String>,
     /// What stands there instead [default: `[redacted]`].
     pub with: Option<String>,

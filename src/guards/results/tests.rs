@@ -65,19 +65,29 @@ fn places_are_redacted_wherever_they_are_told() {
     }
 }
 
-/// 003-95: a pattern is looked for in every text; the protocol's own words and the server's handles stay.
+/// Names that become equal are told apart, also from one that is there already.
+#[test]
+fn no_two_names_become_equal() {
+    let settings = json!({ "redact": [{ "pattern": "[0-9]{4}", "with": "n" }] });
+    let written = r#"{"content":[],"structuredContent":{"1234":1,"n#1":2,"in":{"5678":7890}}}"#;
+    let expected = r#"{"content":[],"structuredContent":{"n#2":1,"n#1":2,"in":{"n#3":"n"}}}"#;
+    assert_eq!(shaped(&settings, written), expected);
+}
+
+/// 003-95: a pattern is looked for in every text, and in names and numbers of what a tool says in a form of its own; the
+/// protocol's own words and the server's handles stay.
 #[test]
 fn patterns_are_redacted_everywhere() {
     let settings =
-        json!({ "redact": [{ "pattern": "[0-9]{3}-[0-9]{2}", "with": "$0" }, { "pattern": "text|complete|state" }] });
-    let written = r#"{"resultType":"complete","content":[{"type":"text","text":"a \u0031\u0032\u0033-45 text"}],"structuredContent":{"123-45":["x123-45",{"type":"123-45"}],"n":12345},"requestState":"state 123-45"}"#;
-    let expected = r#"{"resultType":"complete","content":[{"type":"text","text":"a $0 [redacted]"}],"structuredContent":{"123-45":["x$0",{"type":"$0"}],"n":12345},"requestState":"state 123-45"}"#;
+        json!({ "redact": [{ "pattern": "[0-9]{3}e?-[0-9]{2}", "with": "$0" }, { "pattern": "text|complete|state" }] });
+    let written = r#"{"resultType":"complete","content":[{"type":"text","text":"a \u0031\u0032\u0033-45 text"}],"structuredContent":{"123-45":["x123-45",{"type":"123-45"}],"n":12345,"a 123-45":-123e-45},"requestState":"state 123-45"}"#;
+    let expected = r#"{"resultType":"complete","content":[{"type":"text","text":"a $0 [redacted]"}],"structuredContent":{"$0#1":["x$0",{"type":"$0"}],"n":12345,"a $0#1":"$0"},"requestState":"state 123-45"}"#;
     assert_eq!(shaped(&settings, written), expected);
-    let error = Message::error(None, -32000, "no 123-45", Some(Text::of(&json!({ "of": "123-45" }))));
+    let error = Message::error(None, -32000, "no 123-45", Some(Text::of(&json!({ "of": "123-45", "123-45": 1 }))));
     let shaped = rule(&settings).shape(error, None);
     assert_eq!(
         (body(&shaped).as_str(), shaped.is_error),
-        (r#"{"code":-32000,"message":"no $0","data":{"of":"$0"}}"#, true)
+        (r#"{"code":-32000,"message":"no $0","data":{"of":"$0","$0#1":1}}"#, true)
     );
 }
 
