@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+mod whole;
+
 /// A file that people write: it can be described, read and handed on to any task (002-08). What lacks one of these is no input
 /// of ours and does not compile as one.
 pub trait AsWritten: JsonSchema + DeserializeOwned + Send + 'static {}
@@ -24,12 +26,9 @@ pub fn schema_of<T: AsWritten>() -> Value {
 /// if there is no rest.
 pub fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Option<T> {
     let schema = schema_of::<T>();
-    let Ok(validator) = jsonschema::validator_for(&schema) else {
-        problems.error("the schema of this file cannot be used", "report this as a defect of toolgate");
-        return None;
-    };
+    let validator = jsonschema::options().with_keyword(whole::KEYWORD, whole::keyword).build(&schema).ok();
     let mut wrong = blanks(&tree, &mut Vec::new());
-    wrong.extend(flaws(&schema, &validator, &tree));
+    wrong.extend(flaws(&schema, validator.as_ref(), &tree));
     for flaw in &wrong {
         note(problems, &flaw.path, &flaw.message, &flaw.hint);
         prune(&mut tree, flaw);
@@ -37,20 +36,21 @@ pub fn read<T: AsWritten>(mut tree: Value, problems: &mut Problems) -> Option<T>
     if wrong.iter().any(|flaw| flaw.path.is_empty() && !flaw.missing) {
         return None;
     }
-    for flaw in flaws(&schema, &validator, &tree) {
+    for flaw in flaws(&schema, validator.as_ref(), &tree) {
         let entry = flaw.path.into_iter().take(2).collect();
         prune(&mut tree, &Flaw { path: entry, missing: false, ..flaw });
     }
-    let read = serde_json::from_value(tree).ok();
-    if read.is_none() && wrong.is_empty() {
-        problems.error("cannot be read as written", "compare it with `toolgate schema`");
+    let read = serde_json::from_value(tree);
+    // What the schema lets pass and the struct does not has no place, and the struct's words.
+    if let (Err(error), true) = (&read, wrong.is_empty()) {
+        problems.error(error.to_string(), "compare it with `toolgate schema`");
     }
-    read
+    read.ok()
 }
 
-fn flaws(schema: &Value, validator: &Validator, tree: &Value) -> Vec<Flaw> {
+fn flaws(schema: &Value, validator: Option<&Validator>, tree: &Value) -> Vec<Flaw> {
     let mut found = Vec::new();
-    for error in validator.iter_errors(tree) {
+    for error in validator.into_iter().flat_map(|validator| validator.iter_errors(tree)) {
         explain(schema, error, &mut found);
     }
     found
@@ -156,6 +156,10 @@ fn explain(schema: &Value, error: ValidationError<'_>, wrong: &mut Vec<Flaw>) {
         }
         ValidationErrorKind::MinLength { .. } => wrong.push(flaw("is blank".to_owned(), "write something".to_owned())),
         ValidationErrorKind::MinItems { .. } => wrong.push(flaw("is empty".to_owned(), "name at least one".to_owned())),
+        ValidationErrorKind::Minimum { limit } => {
+            wrong.push(flaw(format!("is less than {limit}"), "write a larger number".to_owned()));
+        }
+        ValidationErrorKind::Custom { message, .. } => wrong.push(flaw(message.clone(), String::new())),
         kind => wrong.push(flaw(
             format!("breaks `{}` of its schema", kind.keyword()),
             "compare it with `toolgate schema`".to_owned(),
@@ -213,3 +217,6 @@ fn distance(one: &str, other: &str) -> usize {
     }
     row[other.len()]
 }
+
+#[cfg(test)]
+mod tests;
