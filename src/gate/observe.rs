@@ -12,9 +12,11 @@ use super::states::is_planned;
 use super::taken::{Reserved, Taken};
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
-use crate::guards::ToolRules;
+use crate::guards::confirms;
 use crate::guards::evidence::Ruled;
+use crate::guards::hooks::On;
 use crate::guards::secrets::Sealed;
+use crate::guards::{Section as _, ToolRules};
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
@@ -43,9 +45,10 @@ pub(super) async fn observed(
 }
 
 impl Effects {
-    /// Steps 6 to 9, as far as they take nothing: no hook is asked, and nothing is changed. Which draft a call confirms is
-    /// not asked: where nothing is enforced, nothing is claimed, and so no draft is known. What the call uses is counted
-    /// without a limit, so that the next one meets the budget as it would be.
+    /// Steps 6 to 9, as far as they take nothing. No hook is asked, because a hook may act on what it is told, and nothing is
+    /// changed. Which draft a call confirms is not asked: where nothing is enforced, nothing is claimed, and so no draft is
+    /// known. The trail has what was not asked. What the call uses is counted without a limit, so that the next one meets the
+    /// budget as it would be.
     async fn foresee(
         &self,
         policy: &Policy,
@@ -55,12 +58,15 @@ impl Effects {
         let (caller, arguments) = (&call.caller, &call.judged.arguments);
         let admitted = policy.allowlist.admit(caller, &tool.name).map_err(|denied| denied.refusal)?;
         let last = judge::made(&admitted, caller, (&tool.schema, arguments), &mut judge::Silent)?.last;
+        let hooks = policy.hooks.of(On::Before, &tool.name).map(|hook| format!("hook {}", hook.name));
+        trail.unasked.extend(hooks);
         let bill = self.bill(policy, call, rules, trail).await?;
         self.advance(call, &bill, rules, trail).await?;
         let watched = policy.repetition.watch(bill.history(), &tool.name, bill.seen(call), &last);
         let allowed = trail.check(Stage::Repetition, watched)?;
         if let Some(rule) = &rules.idempotency {
             let _keyed = trail.check(Stage::Idempotency, rule.key(&call.asked(tool), &allowed.watched))?;
+            trail.unasked.extend(rules.confirms.as_ref().map(|_| confirms::Settings::NAME.to_owned()));
         }
         let affordable = self.afford(&bill, &mut trail.remaining).await;
         trail.check(Stage::Budget, affordable)?;

@@ -241,6 +241,7 @@ fn entry(
         stage: trail.stage.as_str().to_owned(),
         decided_by: decided.and_then(|refusal| decided_by(gate, (policy, call, tool), refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
+        unasked: trail.unasked.clone(),
         fault: trail.fault.as_ref().map(|fault| fault.what.clone()),
         is_error: answered.map(|result| is_tool_error(result) || reply.is_some_and(|reply| reply.is_error)),
         result_bytes: answered.map(|result| result.as_bytes().len() as u64),

@@ -78,6 +78,8 @@ pub struct Trail {
     pub upstream: Duration,
     /// In observe mode: what enforce mode would have refused with, and at which stage.
     pub would_refuse: Option<(Refusal, Stage)>,
+    /// In observe mode: what enforce mode would have asked besides.
+    pub unasked: Vec<String>,
     /// What broke, for operators.
     pub fault: Option<Fault>,
     /// The answer is an earlier call's.
@@ -119,6 +121,7 @@ impl Trail {
             judging: Duration::ZERO,
             upstream: Duration::ZERO,
             would_refuse: None,
+            unasked: Vec::new(),
             fault: None,
             replayed: false,
             claimed_by: None,

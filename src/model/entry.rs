@@ -27,6 +27,7 @@ pub const FIELDS: &[&str] = &[
     "stage",
     "decided_by",
     "would_refuse",
+    "unasked",
     "fault",
     "is_error",
     "result_bytes",
@@ -115,6 +116,10 @@ pub struct Entry {
     /// In observe mode: the code with which enforce mode would have refused.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub would_refuse: Option<String>,
+    /// In observe mode: what enforce mode would have asked besides, `hook NAME` or `confirms`, and what is not asked where
+    /// nothing is enforced. Any of them could have refused the call, too.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unasked: Vec<String>,
     /// What became of it upstream, for operators: the fault in words.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fault: Option<String>,

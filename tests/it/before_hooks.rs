@@ -294,8 +294,8 @@ async fn hooks_see_the_names_of_the_tool() {
     assert_eq!(entry["original_params_hash"], digest(&meant), "as the tool's own schema means what was written");
 }
 
-/// POLICY §1 decision 11 in observe mode: no hook is asked, and so nothing is changed or blocked; after-hooks hear of the
-/// call as it was sent.
+/// POLICY §1 decision 11 in observe mode: no hook is asked, and so nothing is changed or blocked, and the entry says who was
+/// not asked; after-hooks hear of the call as it was sent.
 #[tokio::test]
 async fn observe_mode_asks_no_hook() {
     let hooks = HookServer::start().await;
@@ -313,4 +313,5 @@ async fn observe_mode_asks_no_hook() {
     assert_eq!((told.len(), told[0].hook.as_str(), &told[0].body["arguments"]), (1, "after", &given()), "{told:#?}");
     let entry = gate.entries(1).await.remove(0);
     assert_eq!((entry.get("would_refuse"), entry.get("rewritten_by")), (None, None), "{entry}");
+    assert_eq!(entry["unasked"], json!(["hook before"]), "{entry}");
 }

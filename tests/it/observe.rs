@@ -20,6 +20,7 @@ contracts:
     secrets: []
   oracle__keyed: { purpose: test, actions: [write], irreversible: true, idempotency: { require: true }, secrets: [] }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
+  oracle__send: { purpose: test, actions: [notify], irreversible: true, confirms: { tool: oracle__pay, draft: /id, result: /id }, secrets: [] }
 budgets: { agent: { clerk: { max_steps: 20 } } }
 repetition: { warn: 2, stop: 3 }
 "#;
@@ -38,7 +39,7 @@ async fn call(gate: &Gate, tool: &str, arguments: &Value, task: &str) -> Value {
 /// go through.
 #[tokio::test]
 async fn observe_mode_says_what_enforce_mode_would_refuse() {
-    let puppet = Puppet::with(["pay", "read", "hidden", "keyed"].map(tool).to_vec()).await;
+    let puppet = Puppet::with(["pay", "read", "hidden", "keyed", "send"].map(tool).to_vec()).await;
     let servers = vec![("oracle", puppet.url())];
     let gate =
         Gate::start(Settings { servers, callers: CALLERS, more: "", policy: POLICY.to_owned(), observe: true }).await;
@@ -68,6 +69,13 @@ async fn observe_mode_says_what_enforce_mode_would_refuse() {
         }
     }
     assert_eq!(puppet.executions(), rows.len());
+    // Nothing is claimed, so that no draft is known; nor is there one where an earlier step would refuse.
+    let answer = call(&gate, "oracle__send", &json!({ "id": "inv_1" }), "d").await;
+    assert_eq!(crate::stage::code(&answer), None, "{answer}");
+    let entries = gate.entries(rows.len() + 1).await;
+    let sent = entries.last().unwrap();
+    assert_eq!((sent.get("would_refuse"), &sent["unasked"]), (None, &json!(["confirms"])), "{sent}");
+    assert!(entries[..rows.len()].iter().all(|entry| entry.get("unasked").is_none()), "{entries:#?}");
     let (_, listed, _) = run(gate.setup(), &["ledger", "list", "--data", "data", "--code", "loop_detected"]).await;
     assert!(listed.contains("(loop_detected)"), "{listed}");
 }

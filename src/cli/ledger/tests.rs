@@ -186,7 +186,7 @@ async fn a_terminal_is_safe_from_every_field() {
         "result_hash",
         "policy",
     ];
-    let mut change = json!({"roles": [naughty], "actions": [naughty], "rewritten_by": [naughty], "audit": {"a\u{202e}\u{200b}": naughty}});
+    let mut change = json!({"roles": [naughty], "actions": [naughty], "rewritten_by": [naughty], "unasked": [naughty], "audit": {"a\u{202e}\u{200b}": naughty}});
     for text in texts {
         change[text] = json!(naughty);
     }
@@ -200,7 +200,7 @@ async fn a_terminal_is_safe_from_every_field() {
         let lines = if words == ["list"] {
             2
         } else if words == ["show", "a"] {
-            31
+            32
         } else {
             1
         };

@@ -5,6 +5,7 @@ use crate::model::caller::Caller;
 use crate::model::refusal::Refusal;
 use std::fs;
 
+mod closed;
 mod contracts;
 mod library;
 

@@ -9,7 +9,7 @@ fn said(contracts: &str) -> String {
     compile_files(&[("a.yaml", &format!("contracts:\n{contracts}\n"))], Mode::Enforce).1
 }
 
-fn policy(contracts: &str) -> Policy {
+pub(super) fn policy(contracts: &str) -> Policy {
     let (compiled, shown) = compile_files(&[("a.yaml", &format!("contracts:\n{contracts}\n"))], Mode::Enforce);
     compiled.policy.unwrap_or_else(|| panic!("{shown}"))
 }

@@ -45,8 +45,9 @@ fn shorten(entry: &mut Entry, size: usize) {
     entry.roles.truncate(MAX_LIST);
     entry.actions.truncate(MAX_LIST);
     entry.rewritten_by.truncate(MAX_LIST);
-    let Entry { roles, actions, rewritten_by, tenant_id, session, schema_hash, aborted_reason, .. } = entry;
-    let lists = roles.iter_mut().chain(actions).chain(rewritten_by);
+    entry.unasked.truncate(MAX_LIST);
+    let Entry { roles, actions, rewritten_by, unasked, tenant_id, session, schema_hash, aborted_reason, .. } = entry;
+    let lists = roles.iter_mut().chain(actions).chain(rewritten_by).chain(unasked);
     let options = [
         tenant_id,
         session,
