@@ -172,7 +172,7 @@ impl Effects {
     ) -> Result<(), Refusal> {
         let probe = rules.idempotency.as_ref().and_then(idempotency::Rule::probe).ok_or(Refusal::OutcomeUnknown)?;
         let tool = gate.tools.current().find(&probe.tool).cloned();
-        let tool = tool.filter(|tool| pinned::is_offered(&gate.policy.current(), tool));
+        let tool = tool.filter(|tool| pinned::is_offered(&call.policy, tool));
         let tool = tool.filter(|tool| !gate.policy.current().allowlist.is_disabled(&tool.name));
         let tool = tool.ok_or(Refusal::OutcomeUnknown)?;
         probing::settle(self, call, (probe, &tool), (keyed, action)).await

@@ -50,5 +50,6 @@ mod synced;
 mod tasks;
 mod together;
 mod traces;
+mod versions;
 
 use harness::{puppet, stage};
