@@ -148,6 +148,42 @@ async fn a_changed_policy_is_tried_on_recorded_calls() {
     assert_eq!(puppet.executions(), executed, "nothing is executed");
 }
 
+/// 003-117: what was observed is compared like for like with what was enforced: what budgets, keys and loops would have
+/// refused depends on other calls, and has not changed; each of several entries of one agent is judged as itself.
+#[tokio::test]
+async fn an_observed_ledger_is_tried_on_a_changed_policy() {
+    let policy = format!("{POLICY}repetition: {{ warn: 2, stop: 3 }}\n");
+    let second = "  - { agent: clerk, token: token-of-the-clerk-that-reads, tenant: t_002, roles: [viewer] }\n";
+    for observe in [true, false] {
+        let puppet = Puppet::with(["pay", "read", "hidden"].map(tool).to_vec()).await;
+        let (servers, callers) = (vec![("oracle", puppet.url())], format!("{CALLERS}{second}"));
+        let callers: &'static str = callers.leak();
+        let settings = Settings { servers, callers, more: "", policy: policy.clone(), observe };
+        let gate = Gate::start(settings).await;
+        for amount in 1..=3 {
+            call(&gate, "oracle__pay", &pay(amount, "t_001"), "one").await;
+        }
+        for _ in 0..4 {
+            call(&gate, "oracle__read", &json!({ "q": 1 }), "one").await;
+        }
+        let viewer = gate.agent().token("token-of-the-clerk-that-reads");
+        viewer.ask("tools/call", json!({ "name": "oracle__pay", "arguments": pay(1, "t_002") })).await;
+        let entries = gate.entries(8).await;
+        let code = |entry: &Value| entry[if observe { "would_refuse" } else { "aborted_reason" }].clone();
+        let codes: Vec<Value> = entries.iter().map(code).filter(|code| !code.is_null()).collect();
+        assert_eq!(codes, ["budget_calls_exceeded", "loop_detected", "rbac_denied"]);
+        let known = [pay(1, "t_001"), pay(2, "t_001"), pay(3, "t_001"), pay(1, "t_002")];
+        std::fs::write(gate.path("known.jsonl"), known.map(|arguments| arguments.to_string()).join("\n")).unwrap();
+        let words = ["--replay", "ledger", "--config", "toolgate.yaml", "--data", "data", "--arguments", "known.jsonl"];
+        std::fs::write(gate.path("policy.yaml"), policy.replace("> 100", "> 1000")).unwrap();
+        let (exit, said) = test(&gate, &words).await;
+        assert!(exit == 0 && said.ends_with("ok: of 8 calls none is known to change\n"), "{observe}: {said}");
+        std::fs::write(gate.path("policy.yaml"), policy.replace("> 100", "> 2")).unwrap();
+        let (exit, said) = test(&gate, &words).await;
+        assert!(exit == 1 && said.ends_with("CHANGED: 1 of 8 calls\n"), "{observe}: {said}");
+    }
+}
+
 /// The text without what differs from run to run.
 fn masked(text: &str) -> String {
     let version = regex::Regex::new("policy [0-9a-f]{12}").unwrap();

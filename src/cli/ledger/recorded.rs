@@ -7,13 +7,20 @@ use crate::cli::explain;
 use crate::gate::record::params_hash;
 use crate::gate::rewriting::STRIPPED;
 use crate::guards::ToolRules;
+use crate::model::caller::Caller;
 use crate::model::entry::Entry;
+use crate::model::refusal;
+use crate::policy::Policy;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The steps that the policy alone decides.
-const STEPS: [&str; 4] = ["visible", "arguments", "permission", "rules"];
+const STEPS: [&str; 5] = ["visible", "arguments", "permission", "rules", "rewrite"];
+/// What those steps refuse with, besides the codes of rules.
+const CODES: [&str; 6] =
+    ["tool_not_allowlisted", "schema_invalid", "rbac_denied", "tenant_mismatch", "resource_denied", "hook_blocked"];
 /// What is said of a call that passes them.
 pub(in crate::cli) const PASSED: &str = "passed";
 
@@ -36,13 +43,24 @@ pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {
     Ok(call.entry)
 }
 
-/// What the policy said of the call then: the code with which it was refused or would have been, or that it passed.
+/// What the policy said of the call then: the code with which it was refused or would have been, or that it passed. What
+/// budgets, keys and loops say depends on other calls, whether it was enforced or observed.
 pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
-    if let Some(code) = &entry.would_refuse {
-        return code;
-    }
-    let code = entry.aborted_reason.as_deref().filter(|_| STEPS.contains(&entry.stage.as_str()));
-    code.unwrap_or(PASSED)
+    let of_rule = |code: &str| refusal::CODES.iter().all(|(known, ..)| *known != code);
+    let observed = entry.would_refuse.as_deref().filter(|code| CODES.contains(code) || of_rule(code));
+    let refused = entry.aborted_reason.as_deref().filter(|_| STEPS.contains(&entry.stage.as_str()));
+    observed.or(refused).unwrap_or(PASSED)
+}
+
+/// Whoever made the call, as the policy knows the caller now: of several entries for one agent, the one with the roles and
+/// the tenant that it had.
+pub(in crate::cli) fn caller(policy: &Policy, entry: &Entry) -> Option<Arc<Caller>> {
+    let is_same = |caller: &&Arc<Caller>| {
+        let tenant = caller.tenant.as_ref().map(ToString::to_string);
+        caller.agent.as_str() == entry.user_id && tenant == entry.tenant_id && caller.roles == entry.roles
+    };
+    let same = policy.identity.callers().iter().find(is_same).cloned();
+    same.or_else(|| policy.identity.of_agent(&entry.user_id))
 }
 
 /// What is said of a call that a hook had a say in.

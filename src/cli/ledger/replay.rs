@@ -64,7 +64,7 @@ impl Replay {
 
     fn judge(&self, screen: &mut Screen<'_>, entry: &Entry) -> anyhow::Result<Judged> {
         let policy = screen.policy;
-        let Some(caller) = policy.identity.of_agent(&entry.user_id) else {
+        let Some(caller) = recorded::caller(policy, entry) else {
             return Ok(Judged::Undecided("the configuration has no such agent any more"));
         };
         if caller.roles != entry.roles || caller.tenant.as_ref().map(ToString::to_string) != entry.tenant_id {

@@ -3,7 +3,7 @@
 
 use super::{Args, find};
 use crate::cli::ledger::calls::Calls;
-use crate::cli::ledger::recorded::{PASSED, UNASKED, audited, has_asked, recorded, sent_hash};
+use crate::cli::ledger::recorded::{PASSED, UNASKED, audited, caller as recorded_by, has_asked, recorded, sent_hash};
 use crate::cli::ledger::text::plain;
 use crate::cli::{configured, explain};
 use crate::gate::judge::{Silent, made, visible};
@@ -129,7 +129,7 @@ impl Judge {
         if policy.version == entry.policy {
             return Now::Verdict(recorded(entry).to_owned());
         }
-        let Some(caller) = policy.identity.of_agent(&entry.user_id) else {
+        let Some(caller) = recorded_by(policy, entry) else {
             return Now::Undecided("the configuration has no such agent any more");
         };
         let tool = ToolName::new(&entry.tool);
