@@ -2,6 +2,8 @@
 
 use crate::harness::gate::Setup;
 use crate::stage::run;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 /// Configurations by the directory that they are in, each with its other files. The wrong half of what can be written; what
 /// is usual and wrong stands beside what judges it.
@@ -118,12 +120,178 @@ async fn everything_that_is_wrong_is_said_at_once() {
     let (code, out, err) = run(&setup, &all).await;
     assert_eq!((code, err.as_str()), (1, ""), "{out}");
     insta::assert_snapshot!("everything_that_is_wrong", out);
+}
 
-    let long = format!("arguments.a > {}", "1 + ".repeat(1_100) + "1");
-    let contract = format!(
-        "contracts: {{ fs__a: {{ purpose: p, actions: [read], secrets: [], rules: [ {{ code: c, when: \"{long}\" }} ] }} }}\n"
-    );
-    std::fs::write(setup.directory().join("contracts/p.yaml"), contract).unwrap();
-    let (code, out, _) = run(&setup, &["check", "contracts"]).await;
-    assert!(code == 1 && out.contains("an expression longer than 4096 bytes"), "{out}");
+/// More of it, file by file, under `wrong`.
+#[tokio::test]
+async fn what_else_is_wrong_is_said_at_once() {
+    let setup = Setup::new();
+    let wrong = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/wrong");
+    let mut names: Vec<String> =
+        std::fs::read_dir(&wrong).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    for name in &names {
+        std::fs::create_dir(setup.directory().join(name)).unwrap();
+        for file in std::fs::read_dir(wrong.join(name)).unwrap() {
+            let file = file.unwrap();
+            let text = std::fs::read_to_string(file.path()).unwrap();
+            std::fs::write(setup.directory().join(name).join(file.file_name()), text).unwrap();
+        }
+    }
+    let all: Vec<&str> = ["check"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let (code, out, err) = run(&setup, &all).await;
+    assert_eq!((code, err.as_str()), (1, ""), "{out}");
+    insta::assert_snapshot!("what_else_is_wrong", out);
+}
+
+/// So many lines of YAML, each with its number for `#`.
+fn many(count: usize, line: &str) -> String {
+    (0..count).map(|n| line.replace('#', &n.to_string()) + "\n").collect()
+}
+
+/// A contract of `fs__a` that only reads, with a section more.
+fn reading(section: &str) -> String {
+    format!("contracts:\n  fs__a: {{ purpose: p, actions: [read], secrets: [], {section} }}\n")
+}
+
+/// What is too long, too deep, or too much of it.
+fn beyond() -> Vec<(&'static str, String, String)> {
+    let config = |more: &str| {
+        format!(
+            "servers: {{ fs: {{ command: x }} }}\ncallers: [ {{ agent: bot, token: token-of-the-agent }} ]\npolicies: [p.yaml]\n{more}"
+        )
+    };
+    let place = "{ server: fs, tool: a, pointer: /t# }";
+    let secrets = |secrets: &str| config(&format!("secrets:\n{secrets}"));
+    let hook = "  - { name: h#, on: after, tools: [fs__a], url: \"http://127.0.0.1:1/\", secret: whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= }";
+    let server = "  s#: { command: x }";
+    let places = format!("  s: {{ env: A, for: [\n{} ] }}\n", many(65, &format!("    {place},")));
+    let step = |pointers: &str| reading(&format!("rewrite: [ {{ name: s, remove: [{pointers}] }} ]"));
+    let long = |count| "x".repeat(count);
+    let good = reading("");
+    vec![
+        (
+            "servers",
+            config("").replace("fs: {", &format!("{}  fs: {{", many(65, server).replace('\n', ", "))),
+            good.clone(),
+        ),
+        ("secrets", secrets(&many(65, &format!("  s#: {{ env: A, for: [ {place} ] }}"))), good.clone()),
+        ("places", secrets(&places), good.clone()),
+        ("hooks", config(&format!("hooks:\n{}", many(17, hook))), good.clone()),
+        (
+            "errors",
+            config(""),
+            reading(&format!("output: {{ errors: [\n{} ] }}", many(65, "    { says: x#, means: unknown },"))),
+        ),
+        ("pointers", config(""), step(&many(65, "/a#,").replace('\n', " "))),
+        ("not_for", config(""), reading(&format!("not_for: {}", long(201)))),
+        (
+            "expression",
+            config(""),
+            reading(&format!("rules: [ {{ code: c, when: \"arguments.a > {}1\" }} ]", "1 + ".repeat(1_100))),
+        ),
+        ("pattern", config(""), format!("{good}layers: {{ global: {{ deny: [fs__{}] }} }}\n", long(253))),
+        (
+            "redaction",
+            config(""),
+            reading(&format!("results: {{ redact: [ {{ pattern: {}, with: {} }} ] }}", long(513), long(257))),
+        ),
+        (
+            "values",
+            config(""),
+            format!(
+                "contracts:\n  fs__a:\n    purpose: p\n    actions: [write]\n    secrets: []\n    side_effect: {{ writes: w, rollback: {{ tool: fs__b, arguments: {{ l: [ {} ] }} }} }}\n  fs__b: {{ purpose: p, actions: [write], irreversible: true, secrets: [] }}\n",
+                many(257, "#,").replace('\n', " ")
+            ),
+        ),
+        (
+            "large",
+            config(""),
+            format!("{good}{}", many(20_000, "# a comment that makes the file as long as none may be, line by line")),
+        ),
+    ]
+}
+
+/// Every bound says what it is, and a long line is cut around the place.
+#[tokio::test]
+async fn what_is_too_much_is_said() {
+    let setup = Setup::new();
+    let mut said = String::new();
+    for (name, config, policy) in beyond() {
+        let directory = setup.directory().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("toolgate.yaml"), config).unwrap();
+        std::fs::write(directory.join("p.yaml"), policy).unwrap();
+    }
+    let files = setup.directory().join("files");
+    std::fs::create_dir_all(files.join("p/1/2/3/4/5/6/7/8")).unwrap();
+    std::fs::create_dir_all(files.join("empty")).unwrap();
+    for n in 0..257 {
+        std::fs::write(files.join(format!("p/{n:03}.yaml")), "layers: {}\n").unwrap();
+    }
+    let config = "servers: { fs: { command: x } }\ncallers: [ { agent: bot, token: token-of-the-agent } ]\npolicies: [p, empty]\n";
+    std::fs::write(files.join("toolgate.yaml"), config).unwrap();
+    for name in beyond().iter().map(|(name, ..)| *name).chain(["files"]) {
+        let (code, out, err) = run(&setup, &["check", name]).await;
+        assert_eq!((code, err.as_str()), (1, ""), "{out}");
+        assert!(out.lines().all(|line| line.chars().count() < 200), "{out}");
+        let errors = out.split("\n\n").filter(|block| block.starts_with("error") || block.contains("holds no"));
+        errors.for_each(|block| writeln!(said, "{block}\n").unwrap());
+    }
+    insta::assert_snapshot!("what_is_too_much", said);
+}
+
+/// Where what authors of policies read is written.
+const SOURCES: [&str; 4] = ["src/policy", "src/config", "src/guards", "src/expression"];
+/// Texts that are no diagnostics, or that a scenario cannot bring about.
+const EXCEPT: [&str; 2] = ["its contract allows {most} bytes", "cannot be read: {error}"];
+
+fn below(directory: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            below(&path, ending, found);
+        } else if path.extension().is_some_and(|own| own == ending) {
+            found.push(path);
+        }
+    }
+}
+
+/// Are all parts in the line, one behind the other?
+fn holds(line: &str, parts: &[&str]) -> bool {
+    let behind = |from: usize, part: &&str| line[from..].find(part).map(|at| from + at + part.len());
+    parts.iter().try_fold(0, behind).is_some()
+}
+
+/// Issue 4 "snapshots of every diagnostic": each text that is written where files are judged stands in a snapshot.
+#[test]
+fn every_diagnostic_is_under_a_snapshot() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut sources, mut snapshots) = (Vec::new(), Vec::new());
+    for directory in SOURCES {
+        below(&root.join(directory), "rs", &mut sources);
+        sources.push(root.join(format!("{directory}.rs")));
+    }
+    below(&root.join("src"), "snap", &mut snapshots);
+    below(&root.join("tests"), "snap", &mut snapshots);
+    let shown: String = snapshots.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let shown = shown.replace("\\\"", "\"");
+    let begins = r"(?:\.(?:error|warning)\(|let message\s*=|message:|flaw\(|whole\(|note\(|Severity::\w+,|Some\(\()";
+    let texts = regex::Regex::new(&format!(r#"{begins}\s*&?(?:format!\(\s*)?"((?:[^"\\]|\\(?s:.))+)""#)).unwrap();
+    let (folded, place) = (regex::Regex::new(r"\\\n\s*").unwrap(), regex::Regex::new(r"\{[^{}]*\}").unwrap());
+    let (mut count, mut missing) = (0, Vec::new());
+    for path in sources.iter().filter(|path| !path.to_str().unwrap().contains("tests")) {
+        let source = std::fs::read_to_string(path).unwrap();
+        let source = source.split("#[cfg(test)]").next().unwrap();
+        for text in texts.captures_iter(source).map(|found| folded.replace_all(&found[1], "").replace("\\\"", "\"")) {
+            count += 1;
+            let parts: Vec<&str> = place.split(&text).collect();
+            let is_shown = shown.lines().any(|line| holds(line, &parts));
+            if !is_shown && !EXCEPT.contains(&text.as_str()) {
+                missing.push(format!("{}: {text}", path.strip_prefix(root).unwrap().display()));
+            }
+        }
+    }
+    assert!(count > 230, "the texts are found: {count}");
+    assert_eq!(missing, [""; 0], "no snapshot shows these");
 }

@@ -255,7 +255,7 @@ fn packs_of_one_policy_count_together() {
 fn a_pack_that_cannot_be_used_says_why() {
     let broken = "pack: ''
 policies: [../policy.yaml, ../absent.yaml]
-servers: { billing: { tools: [ { name: create_invoice, inputSchema: { type: objet } } ] } }
+servers: { billing: { tools: [ { name: create_invoice, inputSchema: { type: objet } }, { name: a, inputSchema: {} }, { name: a, inputSchema: {} } ] } }
 callers:
   clerk: { agent: ' ', roles: [''], token: a-token-of-16-bytes }
   other: { agnet: bot }
@@ -267,6 +267,10 @@ samples:
     let (out, code) = test(stage(broken).path(), &[]);
     assert_eq!(code, 1, "{out}");
     insta::assert_snapshot!("broken", out);
+    let misplaced = "pack: one\nsecrets: [Bad]\nsamples: [ { name: a, caller: b, tool: c__d, expect: allow } ]\n";
+    let (out, code) = test(stage(misplaced).path(), &[]);
+    assert_eq!(code, 1, "{out}");
+    insta::assert_snapshot!("misplaced", out);
     let unknown = "  - { name: a, caller: nobody, tool: billing__create_invoice, expect: allow }
   - { name: b, caller: clerk, tool: billing__create_invoice, expect: tenant_missmatch }
   - { name: c, caller: clerk, tool: billing__create_invoice, expect: outcome_unknown }

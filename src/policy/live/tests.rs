@@ -59,6 +59,21 @@ fn a_valid_change_swaps_and_a_broken_one_keeps_the_last_good() {
     assert!(has(&live, "fs__two"));
 }
 
+/// What only a restart applies is said, and everything else is in force.
+#[test]
+fn a_change_that_needs_a_restart_is_said() {
+    let directory = set_up(&contract("one"));
+    let live = start(directory.path());
+    fs::write(directory.path().join("policies/a.yaml"), contract("two")).unwrap();
+    let config = CONFIG.replace("command: x", "command: y") + "data: elsewhere\n";
+    fs::write(directory.path().join(FILE_NAME), config).unwrap();
+    assert_eq!(live.reload(), Outcome::Swapped);
+    assert!(has(&live, "fs__two"));
+    let found = live.status().diagnostics.into_iter().filter(|one| one.message.contains("changed"));
+    let said = found.fold(String::new(), |text, one| text + &format!("{one}\n"));
+    insta::assert_snapshot!("restart", said.replace(&format!("{}/", directory.path().display()), ""));
+}
+
 async fn until(live: &Live, tool: &str) {
     let mut changes = live.changes();
     let arrived = async {

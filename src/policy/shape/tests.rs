@@ -54,6 +54,13 @@ fn a_number_that_does_not_fit_has_its_place() {
     }
 }
 
+/// What no struct of ours asks for yet has the name of its keyword.
+#[test]
+fn a_keyword_without_words_of_its_own_is_named() {
+    let (_, words) = said::<std::collections::BTreeSet<u8>>(json!([1, 1]));
+    insta::assert_snapshot!("unique", words.join("\n"));
+}
+
 /// What its schema takes and it does not.
 #[derive(Debug)]
 struct Even;
