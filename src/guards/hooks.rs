@@ -134,12 +134,12 @@ impl HookSettings {
             let hint = "make one: `echo whsec_$(openssl rand -base64 32)`";
             problems.under("secret", |problems| problems.error("is no key", hint));
         }
-        let url = problems.under("url", |problems| address(&url, unencrypted, problems))?;
         for (nth, text) in tools.iter().enumerate().filter(|(_, text)| inner_star(text)) {
             let message = format!("`{}` has a `*` that is not at its end", text.escape_debug());
             let path = ["tools".to_owned(), nth.to_string()];
             under(problems, &path, |problems| problems.error(message, "write several names"));
         }
+        let url = problems.under("url", |problems| address(&url, unencrypted, problems))?;
         let hook = Hook::new(name, &url, secret, timeout)?;
         Some((on, tools.iter().map(|text| Pattern::of(text)).collect(), Arc::new(hook)))
     }
