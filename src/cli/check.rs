@@ -14,6 +14,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+/// Characters of a line that are shown.
+const WIDTH: usize = 160;
+
 /// What to judge.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -181,7 +184,7 @@ fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<Source>>) 
     if let Some(written) = source.as_ref().and_then(|source| source.line(*line)) {
         let number = line.to_string();
         let gutter = " ".repeat(number.len());
-        let before: String = written.chars().take(usize::try_from(*column).unwrap_or(1).saturating_sub(1)).collect();
+        let (written, before) = around(written, usize::try_from(*column).unwrap_or(1).saturating_sub(1));
         let blank: String = before.chars().map(|letter| if letter == '\t' { '\t' } else { ' ' }).collect();
         let shown = format!("{gutter} |\n{number} | {written}\n{gutter} | {blank}^\n");
         text.push_str(&shown);
@@ -192,6 +195,20 @@ fn show(diagnostic: &Diagnostic, sources: &mut HashMap<String, Option<Source>>) 
     }
     text.push('\n');
     text
+}
+
+/// As much of `line` as is shown, with the place in it, and what of that stands before the place.
+fn around(line: &str, place: usize) -> (String, String) {
+    let letters: Vec<char> = line.chars().collect();
+    if letters.len() <= WIDTH {
+        return (line.to_owned(), letters.iter().take(place).collect());
+    }
+    let from = place.saturating_sub(WIDTH / 2).min(letters.len() - WIDTH);
+    let head = if from > 0 { "…" } else { "" };
+    let tail = if from + WIDTH < letters.len() { "…" } else { "" };
+    let shown: String = letters.iter().skip(from).take(WIDTH).collect();
+    let before: String = letters.iter().take(place).skip(from).collect();
+    (format!("{head}{shown}{tail}"), format!("{head}{before}"))
 }
 
 #[cfg(test)]
