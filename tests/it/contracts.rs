@@ -1,5 +1,6 @@
 //! What a contract says beyond who may call: variants, drafts, what errors mean, and arguments that must be there.
 
+use crate::harness::gate::Setup;
 use crate::puppet::{Answer, Puppet, Seen, tool};
 use crate::stage::{Agent, Gate, Settings, code, run};
 use serde_json::{Value, json};
@@ -252,6 +253,35 @@ async fn an_error_means_what_the_contract_says() {
     }
 }
 
+/// 002-05, 002-11: a server that is there only after the policy was loaded is compared with it as well, before anything of it
+/// can be called.
+#[tokio::test]
+async fn a_tool_that_comes_later_is_compared_with_its_contract() {
+    let schema = json!({ "type": "object", "properties": { "tenant": { "type": "string" } } });
+    let puppet = Puppet::with(vec![json!({ "name": "pay", "inputSchema": schema }), tool("read")]).await;
+    puppet.down();
+    let policy = "contracts:
+  bank__pay: { purpose: Pay., actions: [pay], permission: { tenant: /tenant_id }, irreversible: true, secrets: [] }
+  bank__read: { purpose: Look., actions: [read], secrets: [] }
+";
+    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).callers(CALLERS).policy(policy);
+    let gate = Gate { gate: setup.begin().await };
+    let agent = gate.agent().token("token-of-the-clerk");
+    let call = json!({ "name": "bank__pay", "arguments": { "tenant": "t_001" } });
+    puppet.up().await;
+    crate::harness::until("the server is there", || async {
+        let answer = agent.ask("tools/call", call.clone()).await;
+        assert_eq!(code(&answer).as_deref(), Some("tool_not_allowlisted"), "{answer}");
+        (agent.tools().await == ["bank__read"]).then_some(())
+    })
+    .await;
+    let answer = agent.ask("tools/call", call).await;
+    assert_eq!(code(&answer).as_deref(), Some("tool_not_allowlisted"), "{answer}");
+    let withheld = gate.readiness().await["servers"][0]["withheld"].to_string();
+    assert!(withheld.contains("its input schema has no `tenant_id`"), "{withheld}");
+    assert_eq!(puppet.executions(), 0);
+}
+
 /// 002-05, 002-11: a tool without the argument that its contract decides by is withheld, and operators are told why.
 #[tokio::test]
 async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
@@ -274,7 +304,10 @@ async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
     let (exit, out, _) = run(gate.setup(), &["check", "--connect", "."]).await;
     assert_eq!(exit, 1, "{out}");
     assert!(out.contains("error: the tool's input schema has no `tenant_id`, so the tool is withheld"), "{out}");
-    assert!(out.contains("policy.yaml:5:27"), "{out}");
+    insta::assert_snapshot!(
+        "check_connect",
+        regex::Regex::new("policy [0-9a-f]{12}").unwrap().replace(&out, "policy VERSION")
+    );
     // The server mends it.
     puppet.changes_tools(vec![schema("tenant_id")]).await;
     let listed = || async { (agent.tools().await == ["bank__pay"]).then_some(()) };
