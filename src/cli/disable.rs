@@ -6,12 +6,14 @@ use super::configured;
 use super::ledger::text::plain;
 use super::serve::runtime;
 use crate::admin::tools::{Changed, Listed};
-use crate::config::Config;
+use crate::config::{self, Config};
+use crate::guards::Mode;
 use crate::mcp::json::Text;
 use crate::model::clock::Clock;
 use crate::model::disabled::{Disabled, Reason};
 use crate::model::ids::ToolName;
 use crate::policy::compile::server_of;
+use crate::policy::shape::suggest;
 use crate::store::claims::Store as _;
 use crate::store::disabling::{self, Change, Disabling, Unchanged};
 use crate::store::embedded::Embedded;
@@ -84,7 +86,10 @@ pub fn enable(args: &Enable) -> anyhow::Result<u8> {
 fn change(given: &Door, wish: Wish<'_>) -> anyhow::Result<u8> {
     let config = configured::process(given.config.as_deref())?;
     let changed = match direct::open(&config.data)? {
-        Some(journal) => runtime()?.block_on(on_disk(&config, journal, wish))?,
+        Some(journal) => match unknown(given, &config, wish) {
+            Some(why) => Err(why),
+            None => runtime()?.block_on(on_disk(&config, journal, wish))?,
+        },
         None => runtime()?.block_on(through_the_door(&config, given, wish))?,
     };
     match changed {
@@ -116,17 +121,29 @@ async fn through_the_door(
     })
 }
 
+/// Why the tool cannot be taken away: with a typo, the tool that is meant would still be there. Where contracts do not say which
+/// tools there are, any of a declared server may be one.
+fn unknown(given: &Door, config: &Config, (tool, disable, _): Wish<'_>) -> Option<String> {
+    if !disable {
+        return None;
+    }
+    let servers: Vec<_> = config.servers.keys().cloned().collect();
+    if server_of(tool, &servers).is_none() {
+        return Some("there is no such tool; name it `server__tool`, as the listing and the contracts do".to_owned());
+    }
+    let policy = config::load(&configured::path(given.config.as_deref()).ok()?).reading.policy?;
+    if policy.mode == Mode::Observe || policy.allowlist.contract_of(&ToolName::new(tool)).is_some() {
+        return None;
+    }
+    let known: Vec<String> = policy.allowlist.contracts().map(ToString::to_string).collect();
+    Some(format!("`{tool}` has no contract, so nobody can call it; {}", suggest(tool, &known)))
+}
+
 async fn on_disk(
     config: &Config,
     journal: Journal,
     (tool, disable, why): Wish<'_>,
 ) -> anyhow::Result<Result<Changed, String>> {
-    let servers: Vec<_> = config.servers.keys().cloned().collect();
-    if disable && server_of(tool, &servers).is_none() {
-        return Ok(
-            Err("there is no such tool; name it `server__tool`, as the listing and the contracts do".to_owned()),
-        );
-    }
     let store = Embedded::open(&config.data, journal.clone(), Clock).context("the store cannot be opened")?;
     let disabling = Disabling::open(&config.data, journal.clone(), Arc::new(|_| ()))?;
     let (tool, who) = (ToolName::new(tool), direct::system_user());

@@ -13,6 +13,7 @@ use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::policy::pack::Before;
+use crate::policy::shape::suggest;
 use crate::schema::validate::Schema;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -47,7 +48,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let (_, loaded) = configured::load(args.config.as_deref())?;
     let policy = configured::in_force(loaded)?;
     let Some(caller) = policy.identity.of_agent(&args.agent) else {
-        bail!("the configuration has no agent `{}`", args.agent.escape_debug());
+        let known: Vec<String> = policy.identity.callers().iter().map(|caller| caller.agent.to_string()).collect();
+        bail!("the configuration has no agent `{}`; {}", args.agent.escape_debug(), suggest(&args.agent, &known));
     };
     let arguments = read("--arguments", args.arguments.clone().into())?;
     let schema = schema(args.input_schema.as_deref())?;
@@ -137,6 +139,11 @@ impl Screen<'_> {
         }
         if is_unpinned(self.policy, tool) {
             let _ = writeln!(self.out, "  visible     refused  {}", Unapproved::Unpinned.words());
+        }
+        if self.policy.allowlist.contract_of(tool).is_none() {
+            let known: Vec<String> = self.policy.allowlist.contracts().map(ToString::to_string).collect();
+            let near = Some(suggest(tool.as_str(), &known)).filter(|near| near.starts_with("did you mean"));
+            let _ = near.map(|near| writeln!(self.out, "              {near}"));
         }
     }
 

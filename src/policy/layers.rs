@@ -140,7 +140,9 @@ impl<'a> Judge<'a> {
             }
             Some(model) if !self.models.contains(model) => {
                 let known: Vec<String> = self.models.iter().cloned().collect();
-                problems.error(format!("no caller's model is of `{model}`"), suggest(model, &known));
+                let hint =
+                    if known.is_empty() { "give a caller its `model`".to_owned() } else { suggest(model, &known) };
+                problems.error(format!("no caller's model is of `{model}`"), hint);
             }
             Some(_) => {}
         }
@@ -169,6 +171,9 @@ impl<'a> Judge<'a> {
         }
         match layer.kind {
             Kind::Agent => problems.error(format!("no caller is the agent `{name}`"), suggest(name, known)),
+            Kind::Group if known.is_empty() => {
+                problems.error(format!("no caller has the group `{name}`"), format!("give one `group: {name}`"));
+            }
             Kind::Group => problems.error(format!("no caller has the group `{name}`"), suggest(name, known)),
             Kind::Profile | Kind::Environment => {
                 problems.warning(format!("no caller has the {word} `{name}`"), format!("give one `{word}: {name}`"));
@@ -204,7 +209,11 @@ impl<'a> Judge<'a> {
                 continue;
             }
             problems.under(index.to_string(), |problems| {
-                let hint = suggest(text, &known);
+                let hint = if known.is_empty() {
+                    format!("add `groups: {{ {name}: [\"server__*\"] }}` to a policy file")
+                } else {
+                    suggest(text, &known)
+                };
                 if is_deny {
                     problems.error(format!("there is no group `{name}`, so this denies nothing"), hint);
                 } else {

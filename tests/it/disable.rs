@@ -38,6 +38,7 @@ async fn refuses(agent: &Agent) -> bool {
 /// where nothing else is refused.
 #[tokio::test]
 async fn a_tool_is_gone_at_once_and_stays_so_over_a_restart() {
+    let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT[\d:.]+Z").unwrap();
     for mode in ["enforce", "observe"] {
         let (puppet, setup) = stage(mode).await;
         let gate = Gate { gate: setup.start().await };
@@ -69,7 +70,6 @@ async fn a_tool_is_gone_at_once_and_stays_so_over_a_restart() {
         let gate = Gate { gate: setup.start().await };
         assert!(refuses(&gate.agent()).await, "{mode}");
         let (code, listed) = says(Ok(&gate), &["disable"]).await;
-        let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT[\d:.]+Z").unwrap();
         assert_eq!(code, 0, "{listed}");
         insta::assert_snapshot!("what_is_disabled", time.replace(&listed, "2026-11-21T10:00:00.000Z"));
         let (code, words) = says(Ok(&gate), &["enable", "oracle__wipe", "--why", "mended"]).await;
@@ -116,6 +116,16 @@ async fn a_tool_is_taken_away_while_nothing_runs() {
     let setup = gate.stop().await;
     let (code, words) = says(Err(&setup), &["disable", "oracel__wipe", "--why", "x"]).await;
     assert!(code == 1 && words.contains("there is no such tool"), "{words}");
+    let (code, words) = says(Err(&setup), &["disable", "oracle__wiep", "--why", "x"]).await;
+    assert_eq!(
+        (code, words.as_str()),
+        (1, "toolgate: `oracle__wiep` has no contract, so nobody can call it; did you mean `oracle__wipe`?\n")
+    );
+    let nowhere = Setup::new().contracts(&[("oracle__wipe", "delete")]);
+    let nowhere = nowhere.server_with("oracle", "url: \"http://127.0.0.1:9/mcp\"");
+    nowhere.write();
+    let (code, words) = says(Err(&nowhere), &["disable", "oracle__wipe", "--why", "x"]).await;
+    assert!(code == 1 && words.contains("no toolgate of this configuration has run yet"), "{words}");
     let (code, words) = says(Err(&setup), &["disable", "oracle__wipe", "--why", "x"]).await;
     assert!(code == 0 && words.contains("oracle__wipe is disabled by "), "{words}");
     let explained = ["explain", "--agent", "anonymous", "--tool", "oracle__wipe"];

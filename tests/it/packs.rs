@@ -202,12 +202,16 @@ async fn explain_tells_the_steps() {
         ("clerk", "oracle__pay", pay(101, "t_001")),
         ("reader", "oracle__pay", pay(101, "t_001")),
         ("clerk", "oracle__hidden", json!({})),
+        ("clerk", "oracle__raed", json!({})),
+        ("clerc", "oracle__read", json!({})),
     ] {
         let arguments = arguments.to_string();
         let words =
             ["explain", "--config", "toolgate.yaml", "--agent", agent, "--tool", tool, "--arguments", &arguments];
-        let (code, out, _) = run(gate.setup(), &words).await;
-        writeln!(said, "{}exit code {code}\n", masked(&out)).unwrap();
+        let (code, out, err) = run(gate.setup(), &words).await;
+        let err = err.lines().filter(|line| line.starts_with("toolgate: "));
+        let err = err.fold(String::new(), |text, line| text + line + "\n");
+        writeln!(said, "{}{err}exit code {code}\n", masked(&out)).unwrap();
     }
     insta::assert_snapshot!(said);
     assert_eq!(puppet.executions(), 0);

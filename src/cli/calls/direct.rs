@@ -5,14 +5,21 @@ use crate::model::clock::Clock;
 use crate::store::embedded::Embedded;
 use crate::store::journal::{Error, Journal, Options};
 use crate::store::operator::{Resolution, Unresolved, open_calls, resolve};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// The journal in `data`, locked; none when a toolgate has it. What another user writes here, toolgate could not open
 /// afterwards: such a one is taken to the door too.
 pub(in crate::cli) fn open(data: &Path) -> anyhow::Result<Option<Journal>> {
-    let owner = std::fs::metadata(data).with_context(|| format!("{} cannot be looked at", data.display()))?.uid();
+    let owner = match std::fs::metadata(data) {
+        Ok(found) => found.uid(),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("there is no data directory {}: no toolgate of this configuration has run yet", data.display())
+        }
+        Err(error) => return Err(error).with_context(|| format!("{} cannot be looked at", data.display())),
+    };
     if owner != rustix::process::geteuid().as_raw() {
         return Ok(None);
     }
