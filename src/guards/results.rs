@@ -244,16 +244,21 @@ fn in_data(data: &Text, pattern: &Regex, with: &str) -> Option<Text> {
     let of = |kind| data.scalars().filter(move |one| one.kind == kind);
     let matching = |one: &Scalar<'_>| pattern.is_match(&one.value());
     let mut edits: Vec<_> = of(Kind::Number).filter(matching).map(|one| (one.range, Text::string(with))).collect();
-    let mut names: HashSet<String> = HashSet::new();
+    let (mut names, mut number) = (HashSet::new(), 0_usize);
     for one in of(Kind::Key).filter(matching) {
         if names.is_empty() {
             names = of(Kind::Key).map(|one| one.value().into_owned()).collect();
         }
         let new = pattern.replace_all(&one.value(), regex::NoExpand(with)).into_owned();
-        // No two names may become equal.
-        let free = (1..).map(|number: usize| format!("{new}#{number}")).find(|name| !names.contains(name))?;
+        // No two names may become equal, and a server with many does not cost many times more.
+        let free = loop {
+            number += 1;
+            let free = format!("{new}#{number}");
+            if names.insert(free.clone()) {
+                break free;
+            }
+        };
         edits.push((one.range, Text::string(&free)));
-        names.insert(free);
     }
     edits.sort_unstable_by_key(|(range, _)| range.start);
     (!edits.is_empty()).then(|| data.replaced(&edits))

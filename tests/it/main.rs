@@ -40,6 +40,7 @@ mod reload;
 mod results;
 mod resume;
 mod rewriting;
+mod screens;
 mod secrets;
 mod settle;
 mod shown;

@@ -81,7 +81,7 @@ fn patterns_are_redacted_everywhere() {
     let settings =
         json!({ "redact": [{ "pattern": "[0-9]{3}e?-[0-9]{2}", "with": "$0" }, { "pattern": "text|complete|state" }] });
     let written = r#"{"resultType":"complete","content":[{"type":"text","text":"a \u0031\u0032\u0033-45 text"}],"structuredContent":{"123-45":["x123-45",{"type":"123-45"}],"n":12345,"a 123-45":-123e-45},"requestState":"state 123-45"}"#;
-    let expected = r#"{"resultType":"complete","content":[{"type":"text","text":"a $0 [redacted]"}],"structuredContent":{"$0#1":["x$0",{"type":"$0"}],"n":12345,"a $0#1":"$0"},"requestState":"state 123-45"}"#;
+    let expected = r#"{"resultType":"complete","content":[{"type":"text","text":"a $0 [redacted]"}],"structuredContent":{"$0#1":["x$0",{"type":"$0"}],"n":12345,"a $0#2":"$0"},"requestState":"state 123-45"}"#;
     assert_eq!(shaped(&settings, written), expected);
     let error = Message::error(None, -32000, "no 123-45", Some(Text::of(&json!({ "of": "123-45", "123-45": 1 }))));
     let shaped = rule(&settings).shape(error, None);
