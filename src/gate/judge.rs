@@ -14,7 +14,7 @@ use crate::guards::secrets::{self, Target, Wanted};
 use crate::mcp::headers::params_of;
 use crate::mcp::json::Text;
 use crate::model::caller::Caller;
-use crate::model::ids::{SEPARATOR, ServerName, ToolName};
+use crate::model::ids::{self, ServerName, ToolName};
 use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::policy::pack::Before;
@@ -165,7 +165,7 @@ pub fn wanted(
 
 /// The tool's server, and the server's own name for it.
 fn split(tool: &ToolName) -> (ServerName, &str) {
-    let (server, own) = tool.as_str().split_once(SEPARATOR).unwrap_or(("", tool.as_str()));
+    let (server, own) = ids::parts(tool.as_str()).unwrap_or(("", tool.as_str()));
     (ServerName::new(server), own)
 }
 

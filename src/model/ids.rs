@@ -66,6 +66,15 @@ impl ToolName {
     }
 }
 
+/// The server's name in the name of a tool, and its own name there; none if the name has no [`SEPARATOR`].
+///
+/// Which tool is called is looked up, never read out of its name. This is for what is said of tools that nobody has listed
+/// yet. It finds what [`ToolName::of`] was given, and nothing else: no server's name holds the separator or ends in `_`
+/// (SECURITY §3D D2).
+pub fn parts(name: &str) -> Option<(&str, &str)> {
+    name.split_once(SEPARATOR)
+}
+
 /// One judged call: a UUID of version 7, so ids sort by time (003-65).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -131,4 +140,21 @@ pub fn unguessable() -> String {
         text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// SECURITY §3D D2: a public name has one server and one tool, so that `a` with `b__c` is never `a__b` with `c`.
+        #[test]
+        fn d2_a_public_name_has_one_server_and_one_tool(
+            server in "-{0,2}([A-Za-z0-9-]|_[A-Za-z0-9-]){1,12}", tool in "[A-Za-z0-9_.-]{1,12}"
+        ) {
+            let name = ToolName::of(&ServerName::new(&server), &tool);
+            prop_assert_eq!(parts(name.as_str()), Some((server.as_str(), tool.as_str())));
+        }
+    }
 }

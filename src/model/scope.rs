@@ -1,6 +1,6 @@
 //! Which tool servers an agent reaches at the address it was given.
 
-use super::ids::{SEPARATOR, ServerName, ToolName};
+use super::ids::{self, SEPARATOR, ServerName, ToolName};
 
 /// `/mcp` or `/mcp/{server}`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,7 +16,7 @@ impl Scope {
     pub fn tool(&self, name: &str) -> (ToolName, Option<ServerName>, String) {
         match self {
             Self::One(server) => (ToolName::of(server, name), Some(server.clone()), name.to_owned()),
-            Self::All => match name.split_once(SEPARATOR) {
+            Self::All => match ids::parts(name) {
                 Some((server, own)) => (ToolName::new(name), Some(ServerName::new(server)), own.to_owned()),
                 None => (ToolName::new(name), None, name.to_owned()),
             },

@@ -10,7 +10,7 @@ use crate::guards::budget::{self, Tasks};
 use crate::guards::secrets::{self, Bindings};
 use crate::guards::{self, Mode, Section, ToolRules, hooks, identity, repetition};
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
-use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
+use crate::model::ids::{self, AgentId, ServerName, ToolName};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -266,7 +266,7 @@ impl Stock {
         let server = server_of(name, &self.servers);
         let timeout = server.and_then(|server| self.timeouts.get(server)).copied().unwrap_or_default();
         let rules = Arc::new(contract::compile(contract, &self.servers, timeout, problems));
-        if let (Some(server), Some((_, tool))) = (server, name.split_once(SEPARATOR)) {
+        if let (Some(server), Some((_, tool))) = (server, ids::parts(name)) {
             problems.under(secrets::Settings::NAME, |problems| {
                 rules.secrets.judge((server, tool), &self.secrets, problems);
             });
@@ -374,7 +374,7 @@ pub(super) fn shown(digest: &[u8]) -> String {
 
 /// The server that a tool's full name begins with, if it is declared.
 pub(crate) fn server_of<'s>(name: &str, servers: &'s [ServerName]) -> Option<&'s ServerName> {
-    let (server, tool) = name.split_once(SEPARATOR)?;
+    let (server, tool) = ids::parts(name)?;
     servers.iter().find(|known| known.as_str() == server && !tool.is_empty())
 }
 

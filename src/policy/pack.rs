@@ -8,7 +8,7 @@ use crate::guards::secrets::{Binding, Bindings, Place, Source};
 use crate::guards::{Mode, hooks, identity};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
-use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
+use crate::model::ids::{self, AgentId, ServerName, ToolName};
 use crate::schema::Schema;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -196,7 +196,7 @@ impl Pack {
 
 /// The arguments of a tool that may hold a reference, by its contract, whichever of its variants counts.
 fn places(policy: &Policy, tool: &ToolName) -> Vec<Place> {
-    let (Some((server, own)), Some(rules)) = (tool.as_str().split_once(SEPARATOR), policy.allowlist.contract_of(tool))
+    let (Some((server, own)), Some(rules)) = (ids::parts(tool.as_str()), policy.allowlist.contract_of(tool))
     else {
         return Vec::new();
     };
@@ -208,5 +208,5 @@ fn places(policy: &Policy, tool: &ToolName) -> Vec<Place> {
 
 /// The server that the name of a tool begins with.
 fn server_of(tool: &str) -> Option<&str> {
-    tool.split_once(SEPARATOR).map(|(server, _)| server).filter(|server| !server.is_empty())
+    ids::parts(tool).map(|(server, _)| server).filter(|server| !server.is_empty())
 }

@@ -4,7 +4,7 @@ use super::server_of;
 use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, output, permission};
 use crate::guards::{results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
-use crate::model::ids::{SEPARATOR, ServerName};
+use crate::model::ids::{self, ServerName};
 use crate::model::pointer::{is_pointer, steps};
 use crate::policy::file::Contract;
 use crate::policy::shape::suggest;
@@ -24,7 +24,7 @@ pub(super) fn judge_name(name: &str, servers: &[ServerName], problems: &mut Prob
     if server_of(name, servers).is_some() {
         return true;
     }
-    match name.split_once(SEPARATOR) {
+    match ids::parts(name) {
         Some((server, _)) if server.contains('*') => {
             problems.error("a contract is for the tools of one server", "write out the server: `server__get_*`");
         }
