@@ -8,7 +8,7 @@ const TELLING: &[&str] = &[
     "token",
     "secret",
     "key",
-    "passw",
+    "pass",
     "pwd",
     "credential",
     "auth",
@@ -20,6 +20,12 @@ const TELLING: &[&str] = &[
     "bearer",
     "cert",
     "signature",
+    "webhook",
+    "mnemonic",
+    "jwt",
+    "otp",
+    "salt",
+    "seed",
 ];
 /// What well-known secrets begin with.
 const PREFIXES: &[&str] = &[
@@ -133,21 +139,45 @@ pub(super) fn args(values: &[String], server: &str, variables: &mut Variables) -
             Some((flag, rest)) if flag.starts_with('-') => (flag, rest),
             _ => (before, value.as_str()),
         };
-        let key = upper(flag.trim_start_matches('-'));
-        let place = Place { server, section: "args", key: flag };
-        let secret = (is_telling(flag) && flag.starts_with('-') && !rest.starts_with('-')) || is_secret(rest);
-        let shown = if rest.contains("${") {
-            referring(rest, &place, variables)
-        } else if secret && !rest.is_empty() {
-            let wanted = format!("{}_{}", upper(server), if key.is_empty() { "ARGUMENT" } else { &key });
-            variables.put(&wanted, Some(rest), &place)
-        } else {
-            literal(rest)
-        };
+        let shown = argument(rest, &Place { server, section: "args", key: flag }, variables);
         done.push(if rest.len() < value.len() { format!("{flag}={shown}") } else { shown });
         before = if value.starts_with('-') && !value.contains('=') { value } else { "" };
     }
     done
+}
+
+/// One argument; the key of its place is the flag before it, or nothing.
+fn argument(value: &str, place: &Place<'_>, variables: &mut Variables) -> String {
+    let (server, flag) = (place.server, place.key);
+    if value.contains("${") {
+        return referring(value, place, variables);
+    }
+    if value.is_empty() || !is_telling(flag) || value.starts_with('-') {
+        if let Some((name, value)) = assignment(value) {
+            return format!("{name}={}", env(value, &Place { key: name, ..*place }, variables));
+        }
+        if let Some((name, value)) = value.split_once(':').filter(|_| ["-H", "--header"].contains(&flag)) {
+            let (blanks, value) = value.split_at(value.len() - value.trim_start().len());
+            return literal(name) + ":" + blanks + &header(value, &Place { key: name, ..*place }, variables);
+        }
+        if value.starts_with("https://") || value.starts_with("http://") {
+            return url(value, place, variables);
+        }
+        if !is_secret(value) {
+            return literal(value);
+        }
+    }
+    let key = upper(flag.trim_start_matches('-'));
+    let wanted = format!("{}_{}", upper(server), if key.is_empty() { "ARGUMENT" } else { &key });
+    variables.put(&wanted, Some(value), place)
+}
+
+/// `NAME=value`, as `docker run -e` and `env` take it; what only ends in `=` is base64.
+fn assignment(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_name = plain && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    (is_name && !is_secret(name) && !value.trim_end_matches('=').is_empty()).then_some((name, value))
 }
 
 /// The value of a header.
@@ -174,8 +204,9 @@ pub(super) fn url(value: &str, place: &Place<'_>, variables: &mut Variables) -> 
     }
     let (address, query) = value.split_once('?').map_or((value, None), |(address, query)| (address, Some(query)));
     let server = upper(place.server);
-    let segments = address.split('/').enumerate().map(|(index, part)| match index {
-        3.. if is_secret(part) => variables.put(&format!("{server}_PATH"), Some(part), place),
+    let segments = address.split('/').enumerate().map(|(index, part)| match (index, part.rsplit_once('@')) {
+        (2, Some((login, host))) => variables.put(&format!("{server}_LOGIN"), Some(login), place) + "@" + host,
+        (3.., _) if is_secret(part) => variables.put(&format!("{server}_PATH"), Some(part), place),
         _ => literal(part),
     });
     let mut done = segments.collect::<Vec<_>>().join("/");
@@ -210,6 +241,10 @@ fn referring(value: &str, place: &Place<'_>, variables: &mut Variables) -> Strin
         let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         match default {
             _ if !plain => done = done + "$${" + inner + "}",
+            // The default is the secret itself.
+            Some(default) if is_secret(default) || (is_telling(&name) && !default.is_empty()) => {
+                done.push_str(&variables.put(&name, Some(default), place));
+            }
             Some(default) => done = done + "${" + &name + ":-" + default + "}",
             None => done.push_str(&variables.put(&name, None, place)),
         }
@@ -231,7 +266,7 @@ pub(super) fn upper(text: &str) -> String {
 
 fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    name == "pat" || name.ends_with("_pat") || TELLING.iter().any(|part| name.contains(part))
+    ["pat", "pin"].iter().any(|word| name == *word || name.ends_with(&format!("_{word}"))) || TELLING.iter().any(|part| name.contains(part))
 }
 
 /// Is this a secret by its looks?
@@ -282,6 +317,11 @@ mod tests {
             ("ASKED", "${input:api-key}", "${API_KEY}"),
             ("OURS", "${A:-b}$", "${A:-b}$"),
             ("ODD", "a${b.c}", "a$${b.c}"),
+            ("DB_PASS", "hunter", "${DB_PASS}"),
+            ("PASSPHRASE", "correct horse", "${PASSPHRASE}"),
+            ("CARD_PIN", "1234", "${CARD_PIN}"),
+            ("HOOK", "${SLACK_TOKEN:-xoxb-1}", "${SLACK_TOKEN}"),
+            ("HOOK", "${LEVEL:-debug}", "${LEVEL:-debug}"),
             ("EMPTY", "", ""),
         ] {
             assert_eq!(env(value, &place("env", key), &mut known), expected, "{key}");
@@ -310,6 +350,17 @@ mod tests {
             "--verbose",
             "yes",
             "${workspace.x}",
+            "-e",
+            "DB_PASSWORD=hunter2",
+            "--env=GITHUB_TOKEN=ghp_0",
+            "MODE=fast",
+            "--header",
+            "Authorization: Bearer abc",
+            "-H",
+            "X-Mode:fast",
+            "https://ann:hunter2@example.com/mcp?api_key=abc&mode=a",
+            "--auth=a=b",
+            "aHVudGVyMmh1bnRlcjI5OTk=",
         ];
         let shown = args(&written.map(ToOwned::to_owned), "my-hub", &mut known);
         assert_eq!(
@@ -321,19 +372,30 @@ mod tests {
                 "${MY_HUB_API_KEY}",
                 "--dir=/srv",
                 "LOG=/tmp/.tmpA1b2C3d4/one.log",
-                "${MY_HUB_ARGUMENT}",
+                "API_KEY=${API_KEY}",
                 "--token=${MY_HUB_TOKEN}",
-                "${MY_HUB_ARGUMENT_2}",
+                "${MY_HUB_ARGUMENT}",
                 "mcp-server-fetch==2025.4.7",
-                "${MY_HUB_ARGUMENT_3}",
+                "${MY_HUB_ARGUMENT_2}",
                 "--verbose",
                 "yes",
-                "$${workspace.x}"
+                "$${workspace.x}",
+                "-e",
+                "DB_PASSWORD=${DB_PASSWORD}",
+                "--env=GITHUB_TOKEN=${GITHUB_TOKEN}",
+                "MODE=fast",
+                "--header",
+                "Authorization: Bearer ${MY_HUB_TOKEN_2}",
+                "-H",
+                "X-Mode:fast",
+                "https://${MY_HUB_LOGIN}@example.com/mcp?api_key=${MY_HUB_API_KEY}&mode=a",
+                "--auth=${MY_HUB_AUTH}",
+                "${MY_HUB_ARGUMENT_3}",
             ]
         );
 
         for (key, value, expected) in [
-            ("Authorization", "Bearer abc def", "Bearer ${MY_HUB_TOKEN_2}"),
+            ("Authorization", "Bearer abc def", "Bearer ${MY_HUB_TOKEN_3}"),
             ("X-Api-Key", "abc", "${MY_HUB_X_API_KEY}"),
             ("X-Mode", "fast", "fast"),
         ] {
