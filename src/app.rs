@@ -102,7 +102,8 @@ impl App {
         tasks::spawn("drifts", gate.clone().note_drifts(servers.clone(), changed.clone(), stop.clone()));
         let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
         tools.start(&servers, policy, &metrics, &stop);
-        servers.start(&servers_running, &stop);
+        let connected = connect(gate.clone(), servers.clone(), servers_running.clone(), stop.clone());
+        tasks::spawn("secrets", connected);
         let door = Arc::new(Door {
             gate,
             relay,
@@ -197,6 +198,30 @@ impl App {
         let _ = tokio::time::timeout(FAREWELL, self.servers_running.wait()).await;
         self.journal.close().await.context("the ledger could not be closed in good order")?;
         Ok(())
+    }
+}
+
+/// Connects the tool servers, once the secrets of the policy are known: a server may repeat one that an earlier process gave
+/// it (SECURITY §3F F2). Those of later policies are learnt as they come, until `stop`.
+async fn connect(gate: Arc<Gate>, servers: Arc<Servers>, running: TaskTracker, stop: CancellationToken) {
+    let mut policies = gate.policy.changes();
+    learn_secrets(&gate).await;
+    if !stop.is_cancelled() {
+        servers.start(&running, &stop);
+    }
+    loop {
+        tokio::select! {
+            changed = policies.changed() => if changed.is_err() { return },
+            () = stop.cancelled() => return,
+        }
+        learn_secrets(&gate).await;
+    }
+}
+
+async fn learn_secrets(gate: &Gate) {
+    let secrets = gate.policy.current().secrets.clone();
+    for (binding, failed) in gate.vault.learn(&secrets, gate.clock).await {
+        tracing::warn!(secret = binding.name, %failed, "a secret cannot be had; calls that name it are refused");
     }
 }
 

@@ -44,6 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         match started.and_then(|journal| App::start(&config, &policy, journal)) {
             Ok(app) => {
                 found.fine(&format!("the ledger in {} can be written", config.data.display()));
+                secrets(&app, &mut found).await;
                 servers(&app, &config, &mut found).await;
                 if let Err(error) = app.stop().await {
                     found.wrong(&format!("{error:#}"));
@@ -56,6 +57,13 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let Found { report, wrong } = found;
     let _ = std::io::stdout().write_all(report.as_bytes());
     Ok(u8::from(wrong > 0))
+}
+
+async fn secrets(app: &App, found: &mut Found) {
+    let gate = &app.door.gate;
+    for (binding, failed) in gate.vault.learn(&gate.policy.current().secrets, gate.clock).await {
+        found.wrong(&format!("the secret `{}` cannot be had: {failed}; calls that name it are refused", binding.name));
+    }
 }
 
 async fn servers(app: &App, config: &Config, found: &mut Found) {

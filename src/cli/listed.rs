@@ -3,7 +3,9 @@
 use crate::app;
 use crate::config::Config;
 use crate::gate::toolbox::{Tool, Toolbox, Tools};
+use crate::gate::vault::Vault;
 use crate::guards::pins::{INSTRUCTIONS, Instructions, Pin};
+use crate::model::clock::Clock;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::live::Live;
 use crate::telemetry::metrics::Metrics;
@@ -38,6 +40,8 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
     let (stop, running) = (CancellationToken::new(), TaskTracker::new());
     let toolbox = Arc::new(Toolbox::default());
     toolbox.start(&servers, policy, &Arc::new(Metrics::new()), &stop);
+    // What cannot be had is not known here, and a running toolgate tells of it.
+    drop(Vault::default().learn(&policy.current().secrets, Clock).await);
     servers.start(&running, &stop);
     let mut down = Vec::new();
     let (mut named, mut instructions) = (HashSet::new(), Vec::new());

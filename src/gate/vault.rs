@@ -1,7 +1,7 @@
 //! Fetches secrets from where the configuration says, keeps them as long as it says, and makes them known to whatever
 //! hands on what servers say, before any of them leaves.
 
-use crate::guards::secrets::{Binding, Source};
+use crate::guards::secrets::{Binding, Bindings, Source};
 use crate::model::clock::Clock;
 use crate::model::scrub::{KNOWN, SHORTEST, TooMuch};
 use crate::model::secret::Secret;
@@ -90,6 +90,16 @@ impl Vault {
         };
         *held = Some(Held { binding: binding.clone(), fetched: clock.steady(), value: value.clone() });
         value
+    }
+
+    /// Fetches all of them at once, so that what servers say is looked through for each before any is sent: a server may have
+    /// had it from an earlier process (SECURITY §3F F2). Says which cannot be had.
+    pub async fn learn(&self, bindings: &Bindings, clock: Clock) -> Vec<(Arc<Binding>, Failed)> {
+        let each = bindings.0.values().map(|binding| async move {
+            let failed = self.fetch(binding, clock).await.err()?;
+            Some((binding.clone(), failed))
+        });
+        futures_util::future::join_all(each).await.into_iter().flatten().collect()
     }
 
     fn shelf(&self, name: &str) -> Arc<Shelf> {

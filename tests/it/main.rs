@@ -11,6 +11,7 @@ mod arguments;
 mod bad_input;
 mod before_hooks;
 mod calls;
+mod canary;
 mod chaos;
 mod children;
 mod contracts;

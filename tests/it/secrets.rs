@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// What must be seen by the tool server, and by nobody else.
-const CANARY: &str = "canary \"8d1f\\7c/é-2b%41";
+pub const CANARY: &str = "canary \"8d1f\\7c/é-2b%41";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const REFERENCE: &str = "<secret_ref:bank_token>";
 
@@ -164,6 +164,55 @@ async fn a_reference_that_stands_wrong_is_refused() {
     assert!(gate.log().contains("the environment variable is not set"), "the operator is told why:\n{}", gate.log());
 }
 
+/// SECURITY §9 "secret backend down": wherever a value comes from, a call is refused before it is sent when there is none, and
+/// the log says why, by the secret's name; `doctor` says so before anybody calls, and a secret that is there again is had.
+#[tokio::test]
+async fn a_secret_that_cannot_be_had_refuses_its_calls() {
+    let to = "for: [ { server: bank, tool: read, pointer: /token } ]";
+    let sources = [
+        ("unset", "env: TOOLGATE_NO_SUCH", "the environment variable is not set"),
+        ("short", "env: SHORT_TOKEN", "the value is not 8 to 4096 bytes long"),
+        ("absent", "file: absent.txt", "the file cannot be read: entity not found"),
+        ("directory", "file: .", "it is no regular file"),
+        ("fails", "command: [sh, -c, 'echo canary-of-a-failure; exit 3'], ttl: 1s", "the program failed"),
+        ("hangs", "command: [sleep, '1000'], ttl: 1s, timeout: 100ms", "it took too long"),
+        ("floods", "command: [cat, /dev/zero], ttl: 1s", "the value is not 8 to 4096 bytes long"),
+        ("gone", "command: [/no/such/program], ttl: 1s", "the program cannot be started: entity not found"),
+    ];
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let mut secrets = "secrets:\n".to_owned();
+    for (name, source, _) in sources {
+        writeln!(secrets, "  {name}: {{ {source}, {to} }}").unwrap();
+    }
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .policy("contracts: { bank__read: { purpose: test, actions: [read], secrets: [/token] } }\n")
+        .more(&secrets)
+        .environment("SHORT_TOKEN", "1234567");
+    setup.write();
+    let (exit, report, _) = run(&setup, &["doctor"]).await;
+    assert_eq!(exit, 1, "{report}");
+    let gate = Gate { gate: setup.start().await };
+    for (name, _, why) in sources {
+        let words = format!("problem  the secret `{name}` cannot be had: {why}; calls that name it are refused");
+        assert!(report.contains(&words), "{words}: {report}");
+        let answer = gate.agent().call("bank__read", json!({ "token": format!("<secret_ref:{name}>") })).await;
+        assert_eq!(code(&answer).as_deref(), Some("secret_denied"), "{name}: {answer}");
+        assert!(!answer.to_string().contains(name), "{answer}");
+        let told = |line: &&str| line.contains(name) && line.contains(why) && line.contains("the call is refused");
+        assert_eq!(gate.log().lines().filter(told).count(), 1, "{name}: {}", gate.log());
+    }
+    assert_eq!(puppet.executions(), 0);
+    assert!(!gate.log().contains("canary-of-a-failure"), "{}", gate.log());
+    std::fs::write(gate.path("absent.txt"), "there-again\n").unwrap();
+    until("the file is read again", || async {
+        let answer = gate.agent().call_anew("bank__read", json!({ "token": "<secret_ref:absent>" })).await;
+        code(&answer).is_none().then_some(())
+    })
+    .await;
+    assert_eq!(last_call(&puppet)["params"]["arguments"]["token"], "there-again");
+}
+
 /// DESIGN §2 `mode`: observe refuses nothing; what stands wrong travels as it is, and the record says so.
 #[tokio::test]
 async fn observe_sends_what_stands_wrong_as_it_is() {
@@ -180,7 +229,7 @@ async fn observe_sends_what_stands_wrong_as_it_is() {
 }
 
 /// Every form in which a server could give the value back.
-fn forms() -> Vec<String> {
+pub fn forms() -> Vec<String> {
     let quoted = Value::String(CANARY.to_owned()).to_string();
     let hex = |upper: bool| {
         CANARY.bytes().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") }).collect::<String>()
@@ -202,7 +251,7 @@ fn forms() -> Vec<String> {
 }
 
 /// Nothing of the value is in these bytes, in no form, nor in any that JSON makes of those.
-fn judge(place: &str, bytes: &[u8]) {
+pub fn judge(place: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
     for form in forms() {
         let quoted = Value::String(form.clone()).to_string();

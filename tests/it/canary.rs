@@ -1,0 +1,169 @@
+//! Secrets that a tool server knows from earlier: from another toolgate, or from the one that ran before this one.
+
+use crate::harness::gate::Setup;
+use crate::harness::hook_server::HookServer;
+use crate::harness::until;
+use crate::puppet::{Answer, Puppet, Seen, event, tool};
+use crate::secrets::{CANARY, forms, judge};
+use crate::stage::{Agent, Gate, run};
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
+
+const POLICY: &str = "
+contracts:
+  bank__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [/token] }
+  bank__read: { purpose: test, actions: [read], secrets: [] }
+";
+
+const SECRETS: &str = "pins: { require: false }
+secrets:
+  bank_token: { env: BANK_TOKEN, for: [ { server: bank, tool: pay, pointer: /token } ] }
+  of_file: { file: token.txt, for: [ { server: bank, tool: pay, pointer: /token } ] }
+  of_program: { command: [sh, -c, 'echo canary-$((40 + 2))-program'], ttl: 1h, for: [ { server: bank, tool: pay, pointer: /token } ] }
+";
+
+/// All that the server knows, in every form.
+fn known() -> String {
+    let mut known = forms();
+    known.extend(["canary-of-a-file", "canary-42-program"].map(str::to_owned));
+    known.join(" | ")
+}
+
+fn own(path: &std::path::Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn tools() -> Vec<Value> {
+    let mut read = tool("read");
+    read["description"] = json!(known());
+    read["title"] = json!(CANARY);
+    read["inputSchema"]["properties"] = json!({ "p": { "description": known(), "default": CANARY } });
+    vec![read, tool("pay")]
+}
+
+/// Whatever it is asked, it says all it knows.
+fn answer(seen: &Seen) -> Answer {
+    let known = known();
+    let is_modern = seen.header("mcp-protocol-version") == Some("2026-07-28");
+    let question = json!({ "message": known, "requestedSchema": { "type": "object", "properties": {} } });
+    Answer::Result(match seen.method() {
+        "tools/call" if seen.body["params"]["arguments"]["asks"] == true && is_modern => json!({
+            "resultType": "input_required", "requestState": "s",
+            "inputRequests": { "q": { "method": "elicitation/create", "params": question } },
+        }),
+        "tools/call" if seen.body["params"]["arguments"]["asks"] == true => {
+            let (sender, receiver) = tokio::sync::mpsc::channel(8);
+            let asked = json!({ "jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": question });
+            sender.try_send(event(&asked)).unwrap();
+            return Answer::Stream(receiver);
+        }
+        "tools/call" => json!({ "resultType": "complete", "content": [{ "type": "text", "text": known }] }),
+        "prompts/list" => json!({ "resultType": "complete", "prompts": [{ "name": "p", "description": known }] }),
+        "prompts/get" => {
+            let content = json!({ "type": "text", "text": known });
+            json!({ "resultType": "complete", "messages": [{ "role": "user", "content": content }] })
+        }
+        "resources/list" => json!({ "resultType": "complete", "resources": [{ "uri": "x:y", "name": known }] }),
+        "resources/templates/list" => {
+            json!({ "resultType": "complete", "resourceTemplates": [{ "uriTemplate": "x:{y}", "name": known }] })
+        }
+        "resources/read" => json!({ "resultType": "complete", "contents": [{ "uri": "x:y", "text": known }] }),
+        "completion/complete" => json!({ "resultType": "complete", "completion": { "values": [known] } }),
+        _ => json!({ "resultType": "complete" }),
+    })
+}
+
+/// Everything that an agent can ask a server, and the question that a server asks back.
+async fn agents_have_none(agent: &Agent) {
+    let reference = json!({ "type": "ref/prompt", "name": if agent.is_legacy() { "p" } else { "bank__p" } });
+    for (method, params) in [
+        ("tools/list", json!({})),
+        ("prompts/list", json!({})),
+        ("prompts/get", json!({ "name": reference["name"] })),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("resources/read", json!({ "uri": "x:y" })),
+        ("completion/complete", json!({ "ref": reference, "argument": { "name": "a", "value": "" } })),
+    ] {
+        let answer = agent.ask(method, params).await.to_string();
+        judge(method, answer.as_bytes());
+        assert!(
+            answer.contains("secret_ref:bank_token") && answer.contains("secret_ref:of_file"),
+            "{method}: {answer}"
+        );
+        assert!(answer.contains("secret_ref:of_program"), "{method}: {answer}");
+    }
+    let name = if agent.is_legacy() { "read" } else { "bank__read" };
+    for asks in [false, true] {
+        let mut request = agent.request("tools/call", json!({ "name": name, "arguments": { "asks": asks } }));
+        if !agent.is_legacy() {
+            let capabilities = &mut request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+            capabilities["elicitation"] = json!({ "form": {} });
+        }
+        let mut reading = agent.post(&request).await;
+        let streams = reading.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
+        let heard = if streams { reading.message().await } else { reading.whole().await }.to_string();
+        judge("a call", heard.as_bytes());
+        assert_eq!(heard.contains("elicitation/create"), asks, "{heard}");
+        assert!(heard.contains("secret_ref:bank_token"), "{heard}");
+    }
+}
+
+/// 002-31, SECURITY §3F F2, §3C C9, invariant I8: a server was given values before this toolgate was started, and repeats them
+/// wherever it can, before any call refers to one: nobody reads them, neither agents, hooks and operators, nor who looks at
+/// definitions with another verb; and a secret that is added while toolgate runs is known before it is used.
+#[tokio::test]
+async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
+    let (puppet, hooks) = (Puppet::with(tools()).await, HookServer::start().await);
+    puppet.instructs(&known());
+    puppet.answers(answer);
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .policy(POLICY)
+        .more(SECRETS)
+        .more(&hooks.hooks(&[("it", "after", "bank__*")], ""))
+        .environment("BANK_TOKEN", CANARY)
+        .environment("LATER_TOKEN", "canary-of-later");
+    own(&setup.directory().join("token.txt"), "canary-of-a-file\n");
+    own(&setup.directory().join("toolgate.pins.yaml"), "pins: {}\n");
+    setup.write();
+    for verb in [
+        &["pins", "diff"][..],
+        &["pins", "verify"],
+        &["check", "--connect", "toolgate.yaml"],
+        &["doctor"],
+        &["pins", "approve", "--all"],
+    ] {
+        let (_, said, wrong) = run(&setup, verb).await;
+        judge(&verb.join(" "), (said + &wrong).as_bytes());
+    }
+    let pins = std::fs::read_to_string(setup.directory().join("toolgate.pins.yaml")).unwrap();
+    judge("pins", pins.as_bytes());
+    assert!(pins.contains("secret_ref:bank_token"), "{pins}");
+
+    let gate = Gate { gate: setup.start().await };
+    for agent in [gate.agent(), gate.legacy("/mcp/bank").await] {
+        agents_have_none(&agent).await;
+    }
+    let discovered = gate.agent().ask("server/discover", json!({})).await.to_string();
+    judge("instructions", discovered.as_bytes());
+    assert!(discovered.contains("secret_ref:bank_token"), "{discovered}");
+    for told in hooks.heard(2).await {
+        judge("a hook", told.body.to_string().as_bytes());
+    }
+
+    let place = gate.path("toolgate.yaml");
+    let written = std::fs::read_to_string(&place).unwrap();
+    let later = "secrets:\n  later: { env: LATER_TOKEN, for: [ { server: bank, tool: pay, pointer: /token } ] }";
+    puppet.answers(|_| Answer::Result(json!({ "content": [{ "type": "text", "text": "canary-of-later" }] })));
+    own(&place, &written.replacen("secrets:", later, 1));
+    until("the secret that was added is known", || async {
+        let said = gate.agent().call_anew("bank__read", json!({})).await.to_string();
+        said.contains("secret_ref:later").then_some(())
+    })
+    .await;
+    let setup = gate.stop().await;
+    let (_, exported, _) = run(&setup, &["ledger", "export", "--data", "data"]).await;
+    assert!(exported.contains("bank__read"), "{exported}");
+}
