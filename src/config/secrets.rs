@@ -8,6 +8,7 @@ use crate::model::pointer::is_pointer;
 use crate::model::times::between;
 use crate::policy::shape::suggest;
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +72,9 @@ fn source(settings: SecretSettings, directory: &Path, problems: &mut Problems) -
             if file.trim().is_empty() {
                 problems.under("file", |problems| problems.error("is blank", "name a file"));
             }
-            Some(Source::File(directory.join(file)))
+            let file = directory.join(file);
+            problems.under("file", |problems| judge_rights(&file, problems));
+            Some(Source::File(file))
         }
         (None, None, false) => {
             if command[0].trim().is_empty() {
@@ -88,6 +91,18 @@ fn source(settings: SecretSettings, directory: &Path, problems: &mut Problems) -
             problems.error("comes from several places", "keep one of `env`, `file` and `command`");
             None
         }
+    }
+}
+
+/// Who else has the secret, or says what it is. A file that comes later has no rights yet.
+fn judge_rights(file: &Path, problems: &mut Problems) {
+    let Ok(known) = std::fs::metadata(file) else { return };
+    let (mode, shown) = (known.permissions().mode(), file.display());
+    if mode & 0o022 != 0 {
+        problems.error("others than its owner may write this file", format!("run `chmod go-w {shown}`"));
+    }
+    if mode & 0o004 != 0 {
+        problems.warning("everybody on this machine may read this file", format!("run `chmod o-r {shown}`"));
     }
 }
 

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// What must be seen by the tool server, and by nobody else.
@@ -211,6 +212,38 @@ async fn a_secret_that_cannot_be_had_refuses_its_calls() {
     })
     .await;
     assert_eq!(last_call(&puppet)["params"]["arguments"]["token"], "there-again");
+}
+
+/// SECURITY §9 "perm too wide": who else may write a secret's file says what is sent, which is an error; who may read it has
+/// the secret, which is a warning.
+#[tokio::test]
+async fn rights_of_a_secrets_file_are_judged() {
+    for (mode, code, words) in [
+        (0o600, 0, None),
+        (0o640, 0, None),
+        (0o644, 0, Some("warning: everybody on this machine may read this file")),
+        (0o620, 1, Some("error: others than its owner may write this file")),
+        (0o602, 1, Some("error: others than its owner may write this file")),
+    ] {
+        let policy = "contracts: { bank__read: { purpose: test, actions: [read], secrets: [/token] } }\n";
+        let setup = Setup::new().server_with("bank", "url: \"http://127.0.0.1:9/mcp\"").policy(policy);
+        let setup =
+            setup.more("secrets: { token: { file: t.txt, for: [ { server: bank, tool: read, pointer: /token } ] } }");
+        setup.write();
+        let file = setup.directory().join("t.txt");
+        std::fs::write(&file, CANARY).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let (exit, out, err) = run(&setup, &["check", "toolgate.yaml"]).await;
+        let text = out + &err;
+        assert_eq!(exit, code, "{mode:o}: {text}");
+        assert_eq!(
+            text.contains("may read this file") || text.contains("may write this file"),
+            words.is_some(),
+            "{text}"
+        );
+        assert!(words.is_none_or(|words| text.contains(words)), "{mode:o}: {text}");
+        judge("check", text.as_bytes());
+    }
 }
 
 /// DESIGN §2 `mode`: observe refuses nothing; what stands wrong travels as it is, and the record says so.
