@@ -196,8 +196,7 @@ impl Pack {
 
 /// The arguments of a tool that may hold a reference, by its contract, whichever of its variants counts.
 fn places(policy: &Policy, tool: &ToolName) -> Vec<Place> {
-    let (Some((server, own)), Some(rules)) = (ids::parts(tool.as_str()), policy.allowlist.contract_of(tool))
-    else {
+    let (Some((server, own)), Some(rules)) = (ids::parts(tool.as_str()), policy.allowlist.contract_of(tool)) else {
         return Vec::new();
     };
     let cases = rules.variants.iter().flat_map(|variants| variants.cases().map(|(_, rules)| rules));

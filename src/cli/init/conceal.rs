@@ -266,7 +266,8 @@ pub(super) fn upper(text: &str) -> String {
 
 fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    ["pat", "pin"].iter().any(|word| name == *word || name.ends_with(&format!("_{word}"))) || TELLING.iter().any(|part| name.contains(part))
+    ["pat", "pin"].iter().any(|word| name == *word || name.ends_with(&format!("_{word}")))
+        || TELLING.iter().any(|part| name.contains(part))
 }
 
 /// Is this a secret by its looks?

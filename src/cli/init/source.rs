@@ -122,7 +122,9 @@ impl Agents {
         let address = ["url", "serverUrl", "httpUrl"].iter().find_map(|key| entry[*key].as_str());
         if let Some(address) = address {
             if entry["type"] == "sse" {
-                found.notes.push(format!("`{name}` is named `sse`; toolgate asks its address for Streamable HTTP instead"));
+                found
+                    .notes
+                    .push(format!("`{name}` is named `sse`; toolgate asks its address for Streamable HTTP instead"));
             }
             let headers = texts(&entry["headers"]).ok_or("`headers` are not texts")?;
             let url = conceal::url(
