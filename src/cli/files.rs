@@ -16,7 +16,7 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()>
         Err(error) if error.kind() == ErrorKind::NotFound => mode,
         Err(error) => return Err(error).with_context(|| format!("{} cannot be looked at", path.display())),
     };
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     let beside = directory.join(format!(".toolgate-{}", unguessable()));
     let written = write(&beside, text, mode).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
@@ -26,6 +26,19 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()>
     // The name is durable once the directory is; where a directory cannot be synced, the file is whole all the same.
     drop(File::open(directory).and_then(|directory| directory.sync_all()));
     Ok(())
+}
+
+/// The right to replace files beside `path`, for one who first looks at what they say; it ends with the value. Waits for
+/// whoever has it.
+pub(super) fn alone(path: &Path) -> anyhow::Result<File> {
+    let directory = directory_of(path);
+    let file = File::open(directory).with_context(|| format!("{} cannot be opened", directory.display()))?;
+    file.lock().with_context(|| format!("{} cannot be locked", directory.display()))?;
+    Ok(file)
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn write(path: &Path, text: &[u8], mode: u32) -> std::io::Result<()> {

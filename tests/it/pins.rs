@@ -247,6 +247,30 @@ async fn d8_nothing_is_approved_because_something_went_wrong() {
     assert!(!pins_of(&setup).contains("\"b\""));
 }
 
+/// SECURITY §3D D8: of several operators who approve at once each approval is kept, or said to be none.
+#[tokio::test]
+async fn d8_approvals_at_the_same_time_lose_none() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let puppet = Puppet::with(names.map(tool).to_vec()).await;
+    let setup = setup(&puppet, &names);
+    let approve = async |name: &str| {
+        let tool = format!("oracle__{name}");
+        (name.to_owned(), run(&setup, &["pins", "approve", &tool]).await)
+    };
+    let (mut left, mut rounds) = (names.map(str::to_owned).to_vec(), 0);
+    while !left.is_empty() {
+        let done = futures_util::future::join_all(left.iter().map(|name| approve(name))).await;
+        let pins = pins_of(&setup);
+        for (name, (exit, said, wrong)) in done {
+            assert_eq!(pins.contains(&format!("\"{name}\":")), exit == 0, "{name}: {said}{wrong}\n{pins}");
+            assert!(exit == 0 || wrong.contains("somebody else meanwhile; nothing was written"), "{said}{wrong}");
+            left.retain(|one| exit != 0 || *one != name);
+        }
+        rounds += 1;
+        assert!(rounds <= names.len(), "one of them is written each time");
+    }
+}
+
 /// SECURITY §3D D8: without pins that can be read nothing starts; a running toolgate keeps the last good ones and says so.
 #[tokio::test]
 async fn d8_a_pin_file_that_cannot_be_read_keeps_the_last_good_one() {
@@ -329,11 +353,12 @@ async fn observe_mode_records_that_a_drifted_tool_would_be_refused() {
     assert!(gate.metric("toolgate_quarantined_tools{reason=\"drifted\"}").await > 0.5);
 }
 
-/// SECURITY §3D D1, D2: names that can be taken for each other are withheld on both sides, within a server and between two;
+/// SECURITY §3D D1, D2, D3: names that are there twice or can be taken for each other are withheld on both sides, within a server and between two;
 /// public names are looked up, so that `a` with `b__c` is never `a__b` with `c`.
 #[tokio::test]
 async fn d1_lookalikes_are_withheld_on_both_sides() {
-    let one = Puppet::with(["delete", "de1ete", "Item", "item", "hub_search", "b__c", "fine"].map(tool).to_vec()).await;
+    let names = ["delete", "de1ete", "Item", "item", "hub_search", "b__c", "fine", "twice", "twice"];
+    let one = Puppet::with(names.map(tool).to_vec()).await;
     let other = Puppet::with(["search", "find"].map(tool).to_vec()).await;
     let setup = Setup::new()
         .server_with("git", &format!("url: \"{}\"", one.url()))
@@ -342,13 +367,13 @@ async fn d1_lookalikes_are_withheld_on_both_sides() {
     let gate = Gate { gate: setup.start().await };
     let agent = gate.agent();
     assert_eq!(agent.tools().await, ["git__b__c", "git__fine", "git_hub__find"]);
-    for (reason, count) in [("confusable", 2.0), ("twin", 2.0), ("collision", 2.0)] {
+    for (reason, count) in [("confusable", 2.0), ("twin", 4.0), ("collision", 2.0)] {
         let seen = gate.metric(&format!("toolgate_quarantined_tools{{reason=\"{reason}\"}}")).await;
         assert!((seen - count).abs() < 0.1, "{reason}: {seen}");
     }
     assert_eq!(code(&agent.call("git__b__c", json!({})).await), None);
     assert_eq!(one.seen().last().unwrap().body["params"]["name"], "b__c");
-    for name in ["git__delete", "git__hub_search", "git_hub__search"] {
+    for name in ["git__delete", "git__twice", "git__hub_search", "git_hub__search"] {
         assert_eq!(code(&agent.call(name, json!({})).await).as_deref(), Some("tool_not_allowlisted"));
     }
     let (_, said, _) = run(&gate.stop().await, &["doctor"]).await;

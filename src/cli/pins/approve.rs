@@ -59,6 +59,7 @@ impl Approve {
             writeln!(out, "nothing to approve: {file} is as it was")?;
             return Ok(0);
         }
+        let _alone = files::alone(&ground.file).context("nothing was approved")?;
         let now = std::fs::read_to_string(&ground.file).ok();
         if now != ground.text {
             bail!("{file} was written by somebody else meanwhile; nothing was written, look again");
