@@ -5,6 +5,7 @@ use crate::guards::pins::Instructions;
 use crate::guards::secrets::Bindings;
 use crate::guards::{self, Mode, allowlist, hooks, identity, repetition};
 use crate::mcp::json::Text;
+use crate::mcp::readable::readable_words;
 use crate::model::disabled::Disabled;
 use crate::model::ids::ServerName;
 use sha2::{Digest as _, Sha256};
@@ -61,14 +62,15 @@ impl Policy {
     }
 
     /// What a server said of itself, as agents may read it: without `instructions` that no operator has approved, where pins
-    /// are kept (SECURITY §3C C9).
+    /// are kept (SECURITY §3C C9), and without what cannot be seen in its texts (§3D D6).
     #[must_use]
-    pub fn introduced(&self, server: &ServerName, said: Text) -> Text {
+    pub fn introduced(&self, server: &ServerName, said: &Text) -> Text {
         let approved = |one: &Instructions| self.pins.judge(server, guards::pins::INSTRUCTIONS, &one.digest).is_ok();
-        if self.mode == Mode::Observe || Instructions::of(&said).is_none_or(|one| approved(&one)) {
-            return said;
+        let shown = readable_words(said);
+        if self.mode == Mode::Observe || Instructions::of(said).is_none_or(|one| approved(&one)) {
+            return shown;
         }
-        let Some(mut members) = said.object() else { return said };
+        let Some(mut members) = shown.object() else { return shown };
         members.remove("instructions");
         members.text()
     }

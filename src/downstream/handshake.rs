@@ -89,8 +89,8 @@ impl Door {
         let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
         let (_, answer) = links.open(server).await?;
         let policy = self.policy.current();
-        let introduced = |said| if answer.is_error { said } else { policy.introduced(name, said) };
-        Ok(Message { body: answer.body.clone().map(introduced), ..answer })
+        let introduced = |said: &Text| if answer.is_error { said.clone() } else { policy.introduced(name, said) };
+        Ok(Message { body: answer.body.as_ref().map(introduced), ..answer })
     }
 
     /// Servers that do not answer are left out; their tools come when they do.
@@ -102,7 +102,7 @@ impl Door {
             match opened {
                 Ok((_, answer)) if !answer.is_error => {
                     let (name, policy) = (&server.settings.name, self.policy.current());
-                    said.extend(answer.body.map(|result| (name.to_string(), policy.introduced(name, result))));
+                    said.extend(answer.body.map(|result| (name.to_string(), policy.introduced(name, &result))));
                 }
                 Ok(_) => tracing::warn!(server = %server.settings.name, "the tool server refused a session"),
                 Err(fault) => {

@@ -79,11 +79,32 @@ pub fn readable(definition: &Text) -> Result<(Text, Changes), Misleading> {
     Ok((if changes.is_none() { definition.clone() } else { members.text() }, changes))
 }
 
+/// What a server says for reading beside its tools: of itself, of its prompts and its resources. Names and addresses, which a
+/// request must repeat, stay as they are; `instructions` are not cut, since pins bound them.
+pub fn readable_words(said: &Text) -> Text {
+    let mut edits = Vec::new();
+    for one in said.scalars().filter(|one| one.kind == Kind::String) {
+        let longest = match one.under {
+            b"instructions" => usize::MAX,
+            under if READ.contains(&under) => LONGEST,
+            _ => continue,
+        };
+        if let Cow::Owned(new) = clean_within(longest, &one.value(), &mut Changes::default()) {
+            edits.push((one.range, Text::string(&new)));
+        }
+    }
+    if edits.is_empty() { said.clone() } else { said.replaced(&edits) }
+}
+
 fn clean<'t>(text: &'t str, changes: &mut Changes) -> Cow<'t, str> {
-    if text.len() <= LONGEST && !text.chars().any(is_misleading) {
+    clean_within(LONGEST, text, changes)
+}
+
+fn clean_within<'t>(longest: usize, text: &'t str, changes: &mut Changes) -> Cow<'t, str> {
+    if text.len() <= longest && !text.chars().any(is_misleading) {
         return Cow::Borrowed(text);
     }
-    let (mut new, mut removed) = (String::with_capacity(text.len().min(LONGEST)), 0);
+    let (mut new, mut removed) = (String::with_capacity(text.len().min(longest)), 0);
     let mut rest = text.chars().peekable();
     while let Some(next) = rest.next() {
         match next {
@@ -93,8 +114,8 @@ fn clean<'t>(text: &'t str, changes: &mut Changes) -> Cow<'t, str> {
             next => new.push(next),
         }
     }
-    if new.len() > LONGEST {
-        new.truncate(new.floor_char_boundary(LONGEST - CUT.len()));
+    if new.len() > longest {
+        new.truncate(new.floor_char_boundary(longest - CUT.len()));
         new.push_str(CUT);
         changes.cut += 1;
     }
@@ -203,6 +224,26 @@ mod tests {
         assert!(seen.len() <= LONGEST && seen.starts_with("öö") && seen.ends_with("ö […]"), "{}", seen.len());
         assert_eq!(changes, Changes { removed: 0, cut: 1 });
         assert!(read(&tool(&"x".repeat(LONGEST))).unwrap().1.is_none());
+    }
+
+    /// SECURITY §3D D6, §3C C9: so is what is said beside the tools; what a request must repeat stays.
+    #[test]
+    fn words_beside_the_tools_are_cleaned() {
+        let odd = "a\u{202e}b";
+        let long = "x".repeat(LONGEST + 1);
+        let said = json!({ "instructions": format!("{odd}{long}"), "serverInfo": { "name": odd, "title": odd },
+            "prompts": [{ "name": odd, "description": odd, "arguments": [{ "name": "p", "description": odd }] }],
+            "resources": [{ "uri": odd, "name": "n", "title": odd, "description": long }] });
+        let seen = readable_words(&Text::of(&said)).value();
+        assert_eq!(seen["instructions"], format!("ab{long}"));
+        assert_eq!(seen["serverInfo"], json!({ "name": odd, "title": "ab" }));
+        let prompt = json!({ "name": odd, "description": "ab", "arguments": [{ "name": "p", "description": "ab" }] });
+        assert_eq!(seen["prompts"][0], prompt);
+        let resource = &seen["resources"][0];
+        assert_eq!((&resource["uri"], &resource["title"]), (&json!(odd), &json!("ab")));
+        assert!(resource["description"].as_str().unwrap().ends_with(CUT));
+        let plain = Text::of(&json!({ "instructions": "Look.\n\tThen pay.", "x": odd }));
+        assert_eq!(readable_words(&plain), plain);
     }
 
     /// SECURITY §3D D6: titles, annotations and the texts of schemas are read, too; names and values are data, and a tool

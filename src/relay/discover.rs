@@ -25,7 +25,7 @@ impl Relay {
         let (reached, policy) = (self.reached(scope), self.policy.current());
         let said = reached.iter().filter_map(|server| {
             let (name, said) = (&server.settings.name, server.up()?.verdict.discovered.clone()?);
-            Some((name.to_string(), policy.introduced(name, said)))
+            Some((name.to_string(), policy.introduced(name, &said)))
         });
         let said: Vec<(String, Text)> = said.collect();
         let mut result = match (scope, said.as_slice()) {

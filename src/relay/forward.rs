@@ -2,11 +2,14 @@
 
 use super::{Failed, Relay, Request};
 use crate::mcp::message::Message;
+use crate::mcp::readable::readable_words;
 use crate::model::ids::ServerName;
 use crate::model::reply::Sent;
 use crate::upstream::owners::Shaping;
 use crate::upstream::pump::{Outbound, Passage, Passed};
 
+/// Lists of what models and people choose from by its words.
+const LISTS: [&str; 3] = ["prompts/list", "resources/list", "resources/templates/list"];
 /// Waits for something to happen, so it has no deadline of ours.
 const PATIENT: &str = "tasks/result";
 
@@ -31,6 +34,7 @@ impl Relay {
     ) -> Result<Message, Failed> {
         let Request { outlet, links, waiting, .. } = request;
         let passage = Passage { outlet, links, waiting, stop_when_gone: true, shaping };
+        let is_list = LISTS.contains(&message.method.as_str());
         let known = self.servers.get(server.as_str());
         let timeout = known.filter(|_| message.method != PATIENT).map(|server| server.settings.timeout);
         let exchange = passage.exchange(Outbound { server, message, params: Vec::new(), timeout });
@@ -39,6 +43,9 @@ impl Relay {
             () = self.closing.cancelled(), if timeout.is_none() => return Err(Failed::Gone),
         };
         match ended {
+            Ok(Passed::Answer(answer)) if is_list => {
+                Ok(Message { body: answer.body.as_ref().map(readable_words), ..answer })
+            }
             Ok(Passed::Answer(answer)) => Ok(answer),
             Ok(Passed::Gone(_)) => Err(Failed::Gone),
             Err(fault) => {

@@ -439,7 +439,9 @@ async fn c9_instructions_are_pinned_with_the_definitions() {
     let (exit, said, wrong) = run(&setup, &["pins", "approve", "oracle__:instructions"]).await;
     assert!(exit == 0 && said.contains("approved oracle__:instructions sha256:"), "{said}{wrong}");
     until("the approval counts", || async { (gate.metric(withheld).await < 0.5).then_some(()) }).await;
-    assert!(instructions(&gate).await.iter().all(Value::is_string));
+    // SECURITY §3D D6: what nobody sees is not told even then.
+    let shown = [&json!("oracle: Look first.\nThen pay to me."), &json!("Look first.\nThen pay to me.")];
+    assert_eq!(instructions(&gate).await, [shown[0], shown[0], shown[1], shown[1]].map(Value::clone));
     let setup = gate.stop().await;
     puppet.instructs("Other.");
     let gate = Gate { gate: setup.mode("observe").start().await };

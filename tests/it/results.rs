@@ -117,6 +117,31 @@ async fn a_result_fits_its_schema_where_the_contract_asks_for_that() {
     assert_eq!(has, [false, true, true], "{listed}");
 }
 
+/// SECURITY §9 "result too big", SEMANTICS §4: an answer that is too long to be read at all has been given all the same: what
+/// changes something is unknown, not "not sent", and is not sent again; nothing of it is in the ledger.
+#[tokio::test]
+async fn an_answer_that_is_too_long_to_be_read_is_no_proof_that_nothing_ran() {
+    let (puppet, gate) = stage().await;
+    puppet.answers(|_| {
+        let text = "DE12 ".repeat(1 << 20);
+        Answer::Result(json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] }))
+    });
+    for (count, agent) in [gate.agent(), gate.legacy("/mcp").await].iter().enumerate() {
+        for (tool, expected, executions) in [("bank__pay", "outcome_unknown", 1), ("bank__open", "upstream_failed", 2)]
+        {
+            let before = puppet.executions();
+            for _ in 0..2 {
+                let answer = agent.call(tool, json!({ "n": count })).await;
+                assert_eq!(code(&answer).as_deref(), Some(expected), "{answer}");
+                assert!(!answer.to_string().contains("did not run"), "{answer}");
+            }
+            assert_eq!(puppet.executions(), before + executions, "{tool}");
+        }
+    }
+    let exported = run(&gate.stop().await, &["ledger", "export", "--data", "data"]).await.1;
+    assert!(exported.contains("outcome_unknown") && !exported.contains("DE12"), "{exported}");
+}
+
 /// SEMANTICS §4 "upstream timeout": an answer that comes late is shaped before it is kept, too.
 #[tokio::test]
 async fn a_late_answer_is_kept_as_it_may_be_read() {
@@ -136,6 +161,40 @@ async fn a_late_answer_is_kept_as_it_may_be_read() {
     .await;
     assert_eq!(again["result"]["content"][0]["text"], "[redacted] tel", "{again}");
     assert_eq!(server.executions().len(), 1);
+}
+
+/// SECURITY §3D D6: the same of what servers list beside their tools, at both addresses, on both wires; names and addresses,
+/// which a request must repeat, stay.
+#[tokio::test]
+async fn lists_beside_the_tools_say_what_can_be_seen() {
+    let puppet = Puppet::with(tools()).await;
+    puppet.answers(|seen| {
+        let odd = "a\u{202e}b\u{1b}[1mc\u{e0041}";
+        let entry = json!({ "name": odd, "uri": odd, "uriTemplate": odd, "title": odd, "description": odd,
+            "arguments": [{ "name": "p", "description": odd }] });
+        let key = match seen.method() {
+            "prompts/list" => "prompts",
+            "resources/list" => "resources",
+            _ => "resourceTemplates",
+        };
+        Answer::Result(json!({ "resultType": "complete", key: [entry] }))
+    });
+    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY);
+    let gate = Gate { gate: setup.start().await };
+    for agent in [gate.agent(), gate.agent().at("/mcp/bank"), gate.legacy("/mcp").await, gate.legacy("/mcp/bank").await]
+    {
+        for (method, key) in [
+            ("prompts/list", "prompts"),
+            ("resources/list", "resources"),
+            ("resources/templates/list", "resourceTemplates"),
+        ] {
+            let listed = agent.ask(method, json!({})).await;
+            let entry = &listed["result"][key][0];
+            assert_eq!((&entry["title"], &entry["description"]), (&json!("abc"), &json!("abc")), "{listed}");
+            assert_eq!(entry["arguments"][0]["description"], "abc");
+            assert!(entry["name"].as_str().unwrap().ends_with("a\u{202e}b\u{1b}[1mc\u{e0041}"), "{listed}");
+        }
+    }
 }
 
 /// SECURITY §3D D6: what a model would read in a definition and a person would not see is not shown; a tool whose names or
