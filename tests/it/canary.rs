@@ -5,13 +5,15 @@ use crate::harness::hook_server::HookServer;
 use crate::harness::until;
 use crate::puppet::{Answer, Puppet, Seen, event, tool};
 use crate::secrets::{CANARY, forms, judge};
-use crate::stage::{Agent, Gate, run};
+use crate::stage::{Agent, Gate, Launched, code, run};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 
+const REFERENCE: &str = "<secret_ref:bank_token>";
+
 const POLICY: &str = "
 contracts:
-  bank__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [/token] }
+  bank__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [/token], audit: [token] }
   bank__read: { purpose: test, actions: [read], secrets: [] }
 ";
 
@@ -74,6 +76,18 @@ fn answer(seen: &Seen) -> Answer {
     })
 }
 
+fn setup(puppet: &Puppet) -> Setup {
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .policy(POLICY)
+        .more(SECRETS)
+        .environment("BANK_TOKEN", CANARY)
+        .environment("LATER_TOKEN", "canary-of-later");
+    own(&setup.directory().join("token.txt"), "canary-of-a-file\n");
+    own(&setup.directory().join("toolgate.pins.yaml"), "pins: {}\n");
+    setup
+}
+
 /// Everything that an agent can ask a server, and the question that a server asks back.
 async fn agents_have_none(agent: &Agent) {
     let reference = json!({ "type": "ref/prompt", "name": if agent.is_legacy() { "p" } else { "bank__p" } });
@@ -118,15 +132,7 @@ async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
     let (puppet, hooks) = (Puppet::with(tools()).await, HookServer::start().await);
     puppet.instructs(&known());
     puppet.answers(answer);
-    let setup = Setup::new()
-        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
-        .policy(POLICY)
-        .more(SECRETS)
-        .more(&hooks.hooks(&[("it", "after", "bank__*")], ""))
-        .environment("BANK_TOKEN", CANARY)
-        .environment("LATER_TOKEN", "canary-of-later");
-    own(&setup.directory().join("token.txt"), "canary-of-a-file\n");
-    own(&setup.directory().join("toolgate.pins.yaml"), "pins: {}\n");
+    let setup = setup(&puppet).more(&hooks.hooks(&[("it", "after", "bank__*")], ""));
     setup.write();
     for verb in [
         &["pins", "diff"][..],
@@ -166,4 +172,58 @@ async fn what_a_server_knows_from_earlier_is_taken_out_from_the_start() {
     let setup = gate.stop().await;
     let (_, exported, _) = run(&setup, &["ledger", "export", "--data", "data"]).await;
     assert!(exported.contains("bank__read"), "{exported}");
+}
+
+/// 002-27, 002-31: the hook that may change a call, the one that hears of its end, and every verb that tells of it later have
+/// the reference, as the agent wrote it; only the server has the value.
+#[tokio::test]
+async fn whoever_is_told_of_a_call_is_told_the_reference() {
+    let (puppet, hooks) = (Puppet::with(tools()).await, HookServer::start().await);
+    puppet.answers(answer);
+    let hooked = hooks.hooks(&[("early", "before", "bank__*"), ("late", "after", "bank__*")], "");
+    let setup = setup(&puppet).more(&hooked);
+    let gate = Gate { gate: setup.start().await };
+    let arguments = json!({ "token": REFERENCE });
+    assert_eq!(code(&gate.agent().call("bank__pay", arguments.clone()).await), None);
+    let call = puppet.seen().into_iter().find(|seen| seen.method() == "tools/call").unwrap();
+    assert_eq!(call.body["params"]["arguments"]["token"], CANARY);
+    let told = hooks.heard(2).await;
+    assert_eq!(told.iter().map(|told| told.hook.as_str()).collect::<Vec<_>>(), ["early", "late"]);
+    for told in told {
+        assert_eq!(told.body["arguments"], arguments, "{}", told.hook);
+        judge(&told.hook, told.body.to_string().as_bytes());
+    }
+    let action = gate.entries(1).await[0]["action_id"].as_str().unwrap().to_owned();
+    let setup = gate.stop().await;
+    std::fs::write(setup.directory().join("arguments.jsonl"), arguments.to_string() + "\n").unwrap();
+    let given = arguments.to_string();
+    for (verb, has_reference) in [
+        (&["test", "add", &action, "--data", "data", "--to", "tests/pack.yaml"][..], false),
+        (&["test", "--replay", "ledger", "--data", "data", "--arguments", "arguments.jsonl"], false),
+        (&["ledger", "replay", &action, "--data", "data", "--arguments", &given], false),
+        (&["ledger", "show", &action, "--data", "data"], true),
+        (&["ledger", "export", "--data", "data"], true),
+    ] {
+        let (code, said, wrong) = run(&setup, verb).await;
+        assert_eq!(code, 0, "{verb:?}: {said}{wrong}");
+        assert!(!has_reference || said.contains("secret_ref:bank_token"), "{verb:?}: {said}");
+        judge(&verb.join(" "), (said + &wrong).as_bytes());
+    }
+    let pack = std::fs::read_to_string(setup.directory().join("tests/pack.yaml")).unwrap();
+    assert!(pack.contains(REFERENCE), "{pack}");
+    judge("a pack", pack.as_bytes());
+
+    for (is_legacy, data) in [(false, "modern"), (true, "legacy")] {
+        let mut agent = Launched::start(&setup, &["--data", data], is_legacy).await;
+        let listed = agent.ask("tools/list", json!({})).await;
+        judge("tools/list over stdio", listed.to_string().as_bytes());
+        assert!(listed.to_string().contains("secret_ref:bank_token"), "{listed}");
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        let pay = tools.iter().filter_map(|tool| tool["name"].as_str()).find(|name| name.ends_with("pay")).unwrap();
+        let said = agent.call(pay, arguments.clone()).await.to_string();
+        judge("a call over stdio", said.as_bytes());
+        assert!(said.contains("secret_ref:bank_token"), "{said}");
+        agent.end().await;
+        judge("the log of stdio", &std::fs::read(setup.directory().join("stdio.log")).unwrap());
+    }
 }
