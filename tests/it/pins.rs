@@ -120,6 +120,47 @@ async fn d4_a_definition_that_drifts_is_withheld_until_an_operator_approves_it()
     assert_eq!((&drift["why"], drift["digest"].as_str().unwrap().len()), (&json!(why), 64));
 }
 
+/// SECURITY §3D D4: whatever of a definition changes, appears or goes, it is another definition; the same again is none. A name
+/// that is misspelt gets a hint.
+#[tokio::test]
+async fn d4_every_member_of_a_definition_is_part_of_it() {
+    let whole = json!({
+        "name": "a", "description": "d", "title": "t", "annotations": { "readOnlyHint": true },
+        "inputSchema": { "type": "object", "properties": { "x": { "type": "string", "description": "x" } } },
+        "outputSchema": { "type": "object" }, "icons": [{ "src": "data:," }], "_meta": { "k": 1 },
+        "execution": { "taskSupport": "optional" }, "new": null,
+    });
+    let puppet = Puppet::with(vec![whole.clone()]).await;
+    let setup = setup(&puppet, &["a"]);
+    approved(&setup).await;
+    for member in whole.as_object().unwrap().keys().filter(|member| *member != "name") {
+        let (mut other, mut gone) = (whole.clone(), whole.clone());
+        match member.as_str() {
+            "inputSchema" => other[member]["properties"]["x"]["description"] = json!("y"),
+            "_meta" => other[member]["k"] = json!(2),
+            "icons" => other[member][0]["src"] = json!("data:,x"),
+            "description" | "title" | "new" => other[member] = json!("other"),
+            _ => other[member]["more"] = json!(true),
+        }
+        gone.as_object_mut().unwrap().remove(member);
+        for (changed, is_there) in [(other, true), (gone, false)] {
+            puppet.changes_tools(vec![changed]).await;
+            let (exit, said, _) = run(&setup, &["pins", "verify"]).await;
+            let words = match (member.as_str(), is_there) {
+                ("inputSchema", false) => "withheld oracle__a: approved, and now it is quarantined\n".to_owned(),
+                _ => format!("drifted  oracle__a: {member}\n"),
+            };
+            assert!(exit == 1 && said.contains(&words), "{words}: {said}");
+        }
+    }
+    puppet.changes_tools(vec![whole]).await;
+    assert_eq!(run(&setup, &["pins", "verify"]).await.0, 0);
+    let (exit, _, wrong) = run(&setup, &["pins", "approve", "orcale__a"]).await;
+    assert!(exit == 1 && wrong.contains("no pin is of that name; did you mean `oracle__a`?"), "{wrong}");
+    let (exit, _, wrong) = run(&setup, &["pins", "approve"]).await;
+    assert!(exit == 2 && wrong.contains("<TOOLS|--all>"), "{wrong}");
+}
+
 /// 002-04: an argument that its server comes to require, or no longer does, makes another definition: the tool is withheld
 /// until an operator approves it, and then a call without the argument is refused before anything is sent, or passes.
 #[tokio::test]

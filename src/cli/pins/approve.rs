@@ -14,12 +14,12 @@ const MODE: u32 = 0o644;
 
 /// What to approve.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["tools", "all"]))]
 pub(super) struct Approve {
     /// `server__tool`; a `*` at the end stands for any rest
-    #[arg(required_unless_present = "all")]
     tools: Vec<String>,
     /// Every tool that is listed; nothing is approved while a server does not answer
-    #[arg(long, conflicts_with = "tools")]
+    #[arg(long)]
     all: bool,
     /// With it, pins of tools that their servers do not list any more are taken away
     #[arg(long)]

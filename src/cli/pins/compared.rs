@@ -5,6 +5,7 @@ use crate::gate::pinned::changed;
 use crate::guards::pins::Pin;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::pins::Pins;
+use crate::policy::shape::suggest;
 use anyhow::bail;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,7 +56,9 @@ pub(super) fn compare<'a>(pins: &'a Pins, listed: &'a Listed) -> Vec<Compared<'a
 /// Those that `wanted` names, or all if it names none.
 pub(super) fn choose<'f, 'a>(found: &'f [Compared<'a>], wanted: &[String]) -> anyhow::Result<Vec<&'f Compared<'a>>> {
     if let Some(unknown) = wanted.iter().find(|wanted| !found.iter().any(|one| fits(wanted, &one.name))) {
-        bail!("no server that answers lists `{}`, and no pin is of that name", unknown.escape_debug());
+        let known: Vec<String> = found.iter().map(|one| one.name.to_string()).collect();
+        let hint = suggest(unknown, &known);
+        bail!("no server that answers lists `{}`, and no pin is of that name; {hint}", unknown.escape_debug());
     }
     let chosen = |one: &&Compared<'a>| wanted.is_empty() || wanted.iter().any(|wanted| fits(wanted, &one.name));
     Ok(found.iter().filter(chosen).collect())
