@@ -61,7 +61,13 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 
 async fn secrets(app: &App, found: &mut Found) {
     let gate = &app.door.gate;
-    for (binding, failed) in gate.vault.learn(&gate.policy.current().secrets, gate.clock).await {
+    let secrets = gate.policy.current().secrets.clone();
+    let failures = gate.vault.learn(&secrets, gate.clock).await;
+    let had = secrets.0.len() - failures.len();
+    if had > 0 {
+        found.fine(&format!("{} can be had", counted(had, "secret")));
+    }
+    for (binding, failed) in failures {
         found.wrong(&format!("the secret `{}` cannot be had: {failed}; calls that name it are refused", binding.name));
     }
 }
