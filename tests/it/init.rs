@@ -295,7 +295,7 @@ async fn every_agents_file_is_pointed_at_toolgate_and_given_back() {
         let holds = |text: &String| text.contains(SECRET);
         let holding: Vec<&String> = after.iter().filter(|(_, text)| holds(text)).map(|(name, _)| name).collect();
         assert_eq!(holding, [&format!("{name}.before-toolgate")], "the secret is where it was only");
-        for (path, _) in &after {
+        for path in after.keys() {
             let mode = fs::metadata(setup.directory().join(path)).unwrap().permissions().mode() & 0o777;
             let is_theirs = path == name || path == "linked.json";
             assert_eq!(mode, if is_theirs { 0o640 } else { 0o600 }, "{path}");

@@ -1,0 +1,98 @@
+//! What becomes of the values of an agent's configuration, wherever they stand.
+
+use super::*;
+
+fn place<'a>(section: &'static str, key: &'a str) -> Place<'a> {
+    Place { server: "my-hub", section, key }
+}
+
+/// SECURITY §3F: no secret is copied into the configuration; what is none stays readable.
+#[test]
+fn f_what_could_be_a_secret_becomes_a_variable() {
+    let mut known = Variables::default();
+    for (key, value, expected) in [
+        ("GITHUB_TOKEN", "ghp_0123456789", "${GITHUB_TOKEN}"),
+        ("DB_PASSWORD", "hunter", "${DB_PASSWORD}"),
+        ("LICENCE", "A1B2-C3D4", "${LICENCE}"),
+        ("LOG_LEVEL", "debug", "debug"),
+        ("PORT", "8080", "8080"),
+        ("ROOT", "/srv/data", "/srv/data"),
+        ("BASE", "https://example.com/api", "https://example.com/api"),
+        ("BASE_2", "https://ann:hunter2@example.com", "${BASE_2}"),
+        ("FROM", "${env:OTHER}/x", "${OTHER}/x"),
+        ("ASKED", "${input:api-key}", "${API_KEY}"),
+        ("OURS", "${A:-b}$", "${A:-b}$"),
+        ("ODD", "a${b.c}", "a$${b.c}"),
+        ("DB_PASS", "hunter", "${DB_PASS}"),
+        ("PASSPHRASE", "correct horse", "${PASSPHRASE}"),
+        ("CARD_PIN", "1234", "${CARD_PIN}"),
+        ("HOOK", "${SLACK_TOKEN:-xoxb-1}", "${SLACK_TOKEN}"),
+        ("HOOK", "${LEVEL:-debug}", "${LEVEL:-debug}"),
+        ("EMPTY", "", ""),
+    ] {
+        assert_eq!(env(value, &place("env", key), &mut known), expected, "{key}");
+    }
+    assert_eq!(env("other", &place("env", "GITHUB_TOKEN"), &mut known), "${MY_HUB_GITHUB_TOKEN}");
+    assert_eq!(env("ghp_0123456789", &place("env", "GITHUB_TOKEN"), &mut known), "${GITHUB_TOKEN}");
+    assert_eq!(known.value("MY_HUB_GITHUB_TOKEN").as_deref(), Some("other"));
+}
+
+/// SECURITY §3F: so do those among arguments, as flags, assignments, headers and addresses.
+#[test]
+fn f_secrets_are_found_among_arguments() {
+    let mut known = Variables::default();
+    let all = [
+        ("-y", "-y"),
+        ("@scope/server-hub@1.2.3", "@scope/server-hub@1.2.3"),
+        ("--api-key", "--api-key"),
+        ("abc", "${MY_HUB_API_KEY}"),
+        ("--dir=/srv", "--dir=/srv"),
+        ("LOG=/tmp/.tmpA1b2C3d4/one.log", "LOG=/tmp/.tmpA1b2C3d4/one.log"),
+        ("API_KEY=/A1b2C3d4E5f6G7h8", "API_KEY=${API_KEY}"),
+        ("--token=t", "--token=${MY_HUB_TOKEN}"),
+        ("postgres://a:b@h/db", "${MY_HUB_ARGUMENT}"),
+        ("mcp-server-fetch==2025.4.7", "mcp-server-fetch==2025.4.7"),
+        ("a1b2c3d4e5f6a7b8c9d0", "${MY_HUB_ARGUMENT_2}"),
+        ("--verbose", "--verbose"),
+        ("yes", "yes"),
+        ("${workspace.x}", "$${workspace.x}"),
+        ("-e", "-e"),
+        ("DB_PASSWORD=hunter2", "DB_PASSWORD=${DB_PASSWORD}"),
+        ("--env=GITHUB_TOKEN=ghp_0", "--env=GITHUB_TOKEN=${GITHUB_TOKEN}"),
+        ("MODE=fast", "MODE=fast"),
+        ("--header", "--header"),
+        ("Authorization: Bearer abc", "Authorization: Bearer ${MY_HUB_TOKEN_2}"),
+        ("-H", "-H"),
+        ("X-Mode:fast", "X-Mode:fast"),
+        (
+            "https://ann:hunter2@example.com/mcp?api_key=abc&mode=a",
+            "https://${MY_HUB_LOGIN}@example.com/mcp?api_key=${MY_HUB_API_KEY}&mode=a",
+        ),
+        ("--auth=a=b", "--auth=${MY_HUB_AUTH}"),
+        ("aHVudGVyMmh1bnRlcjI5OTk=", "${MY_HUB_ARGUMENT_3}"),
+    ];
+    let shown = args(&all.map(|(written, _)| written.to_owned()), "my-hub", &mut known);
+    assert_eq!(shown, all.map(|(_, shown)| shown));
+    let places: Vec<String> = known.all().map(|(name, known)| format!("{name} {}", known.place)).collect();
+    assert!(places.contains(&"MY_HUB_API_KEY servers.my-hub.args.--api-key".to_owned()), "{places:?}");
+}
+
+/// SECURITY §3F: so do those in headers and in addresses.
+#[test]
+fn f_secrets_are_found_in_headers_and_addresses() {
+    let mut known = Variables::default();
+    for (key, value, expected) in [
+        ("Authorization", "Bearer abc def", "Bearer ${MY_HUB_TOKEN}"),
+        ("X-Api-Key", "abc", "${MY_HUB_X_API_KEY}"),
+        ("X-Mode", "fast", "fast"),
+    ] {
+        assert_eq!(header(value, &place("headers", key), &mut known), expected);
+    }
+    for (value, expected) in [
+        ("https://example.com/mcp", "https://example.com/mcp"),
+        ("https://example.com/s/a1b2c3d4e5f6a7b8c9d0e1/mcp", "https://example.com/s/${MY_HUB_PATH}/mcp"),
+        ("https://example.com/mcp?mode=a&apiKey=x", "https://example.com/mcp?mode=a&apiKey=${MY_HUB_APIKEY}"),
+    ] {
+        assert_eq!(url(value, &place("url", ""), &mut known), expected);
+    }
+}
