@@ -8,7 +8,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of all values together: what looks for them takes some fifty times that.
 const MOST: usize = 64 << 10;
@@ -21,6 +21,9 @@ pub static KNOWN: Known = Known::new();
 /// Secrets that may come back.
 pub struct Known {
     scrubber: ArcSwapOption<Scrubber>,
+    /// Whether `kept` has values that `scrubber` does not look for: it is made when it is asked for, once for all that came
+    /// together.
+    is_behind: AtomicBool,
     kept: Mutex<Vec<(String, Arc<Secret>)>>,
     removed: AtomicU64,
 }
@@ -33,11 +36,24 @@ pub struct TooMuch;
 impl Known {
     /// None yet.
     pub const fn new() -> Self {
-        Self { scrubber: ArcSwapOption::const_empty(), kept: Mutex::new(Vec::new()), removed: AtomicU64::new(0) }
+        Self {
+            scrubber: ArcSwapOption::const_empty(),
+            is_behind: AtomicBool::new(false),
+            kept: Mutex::new(Vec::new()),
+            removed: AtomicU64::new(0),
+        }
     }
 
     /// What looks for them; none while there are none.
     pub fn scrubber(&self) -> Option<Arc<Scrubber>> {
+        if self.is_behind.load(Ordering::Acquire) {
+            let kept = self.kept.lock();
+            if self.is_behind.load(Ordering::Acquire) {
+                let all = kept.iter().map(|(name, value)| (name.as_str(), &**value));
+                self.scrubber.store(Some(Arc::new(Scrubber::new(all))));
+                self.is_behind.store(false, Ordering::Release);
+            }
+        }
         self.scrubber.load_full()
     }
 
@@ -57,8 +73,7 @@ impl Known {
             return Err(TooMuch);
         }
         kept.push((name.to_owned(), value.clone()));
-        let all = kept.iter().map(|(name, value)| (name.as_str(), &**value));
-        self.scrubber.store(Some(Arc::new(Scrubber::new(all))));
+        self.is_behind.store(true, Ordering::Release);
         Ok(())
     }
 

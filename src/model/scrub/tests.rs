@@ -165,6 +165,25 @@ fn a_stream_holds_nothing_back_without_need() {
     }
 }
 
+/// 002-31: what was added is looked for by whoever asks next, however many came before; a value that is known is no news, and
+/// the oldest of too many of one name is forgotten.
+#[test]
+fn what_was_added_is_looked_for_from_then_on() {
+    let known = Known::new();
+    assert!(known.scrubber().is_none());
+    let add = |name: &str, value: &str| known.add(name, &Arc::new(Secret::new(value.to_owned()))).is_ok();
+    assert!(add("one", "hunter2-SECRET") && add("two", "other-value"));
+    assert_eq!(known.clean("hunter2-SECRET, other-value"), "<secret_ref:one>, <secret_ref:two>");
+    let first = known.scrubber().unwrap();
+    assert!(add("one", "hunter2-SECRET") && Arc::ptr_eq(&first, &known.scrubber().unwrap()));
+    for version in 1..=4 {
+        assert!(add("one", &format!("version-{version}")));
+        assert_eq!(known.clean(&format!("version-{version}")), "<secret_ref:one>");
+    }
+    assert_eq!(known.clean("hunter2-SECRET, version-1"), "hunter2-SECRET, <secret_ref:one>");
+    assert!(!add("long", &"x".repeat(64 << 10)), "all together are bounded");
+}
+
 /// Pieces of texts that are likely to begin, to cut and to end forms of the secrets.
 fn piece() -> impl Strategy<Value = String> {
     let forms = ["hunter2-SECRET", "p\"ss w/rd%41"].map(forms).concat();
