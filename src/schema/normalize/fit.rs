@@ -38,7 +38,8 @@ pub(super) fn takes(limits: &Limits, keyword: &str) -> bool {
 pub(super) fn fit(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
     one_union(node, at, losses);
     name_required(node, at, losses);
-    constant(node, limits);
+    constant(node, limits, at, losses);
+    node.keep_typed();
     facts(node, limits, at, losses);
     asides(node, limits, at, losses);
     let mut refused = |keyword: &str| {
@@ -114,11 +115,15 @@ pub(super) fn one_union(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
 }
 
 /// `const` as the `enum` that it is, where only that is taken.
-fn constant(node: &mut Node, limits: &Limits) {
+fn constant(node: &mut Node, limits: &Limits, at: &Place<'_>, losses: &mut Losses) {
     if takes(limits, "const") || !takes(limits, "enum") {
         return;
     }
     if let Some(one) = node.facts.shift_remove("const") {
+        let both = node.facts.get("enum").and_then(Value::as_array).is_none_or(|values| values.contains(&one));
+        if !both {
+            losses.note(at, Lost::Keyword("enum".to_owned()));
+        }
         node.facts.insert("enum".to_owned(), vec![one].into());
     }
 }

@@ -90,6 +90,16 @@ impl Node {
         }
     }
 
+    /// Leaves out of `enum` what its own type does not take, unless nothing would be left.
+    pub(super) fn keep_typed(&mut self) {
+        let types: Vec<String> = self.types().into_iter().map(str::to_owned).collect();
+        let Some(Value::Array(values)) = self.facts.get_mut("enum") else { return };
+        let typed = |value: &Value| types.is_empty() || types.iter().any(|kind| is_of(value, kind));
+        if values.iter().any(typed) {
+            values.retain(typed);
+        }
+    }
+
     /// Whether it is nothing but a list of values.
     pub(super) fn is_literal(&self) -> bool {
         let plain = |keyword: &String| matches!(keyword.as_str(), "const" | "enum" | "type" | "description");

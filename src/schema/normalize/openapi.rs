@@ -65,6 +65,7 @@ impl Writing<'_> {
         let others: Vec<&str> = types.iter().map(String::as_str).filter(|kind| *kind != "null").collect();
         if others.is_empty() && !types.is_empty() {
             node.set_types(&["null"]);
+            keep_for(node, "null");
         }
         if others.len() < types.len() && !others.is_empty() {
             node.facts.insert(NULLABLE.to_owned(), true.into());
@@ -130,7 +131,7 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     }
     let mut texts: Vec<String> = Vec::new();
     let mut meant: Vec<(String, Value)> = Vec::new();
-    let mut sayable = true;
+    let (mut sayable, none) = (true, values.is_empty());
     // Where there are types, they have said it already.
     let null = node.facts.contains_key(NULLABLE) || (values.contains(&Value::Null) && node.types().is_empty());
     if null {
@@ -164,11 +165,13 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     }
     if texts.is_empty() {
         node.facts.shift_remove("enum");
+        // What takes nothing cannot be said.
+        if none || !(null || node.types() == ["null"]) {
+            losses.note(at, Lost::Keyword("enum".to_owned()));
+        }
         if null {
             node.facts.shift_remove(NULLABLE);
             node.set_types(&["null"]);
-        } else if node.types() != ["null"] {
-            losses.note(at, Lost::Keyword("enum".to_owned()));
         }
         return;
     }

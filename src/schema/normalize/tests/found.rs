@@ -67,5 +67,21 @@ fn found() -> Vec<(&'static str, Value)> {
             "null is added once where the type has it and `enum` does not",
             json!({ "type": "object", "properties": { "a": { "type": ["string", "null"], "enum": ["a"] } } }),
         ),
+        (
+            "a member of `enum` that another part excludes by its type is not shown as a text",
+            of(json!({ "allOf": [{ "anyOf": [{ "type": ["string", "null"] }] }, { "enum": [null, 1] }] })),
+        ),
+        (
+            "so it is where the type is an alternative's",
+            of(json!({ "anyOf": [{ "type": "boolean" }, { "type": "null" }], "enum": [null, 1] })),
+        ),
+        (
+            "an `enum` of which no type is left takes nothing, not null",
+            of(json!({ "allOf": [{ "type": ["string", "null"] }, { "enum": [1] }] })),
+        ),
+        (
+            "a constant that `enum` does not have takes nothing",
+            of(json!({ "allOf": [{ "const": 1 }, { "enum": ["a"] }] })),
+        ),
     ]
 }
