@@ -14,6 +14,7 @@ use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Revision;
 use crate::model::call::{Said, ToolCall};
 use crate::model::ids::ActionId;
+use crate::model::reads::Profile;
 use crate::model::scope::Scope;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::Policy;
@@ -174,10 +175,8 @@ impl Door {
         let Some(name) = name.as_ref().and_then(Text::as_str) else {
             return refuse(INVALID_PARAMS, "`params.name` must be a string");
         };
-        let arguments = match params.get("arguments") {
-            None => Value::Object(Map::new()),
-            Some(arguments) if arguments.is_object() => arguments.value(),
-            Some(_) => return refuse(INVALID_PARAMS, "`params.arguments` must be an object"),
+        let Some((arguments, reading)) = arguments(params, &arrived.known.caller) else {
+            return refuse(INVALID_PARAMS, "`params.arguments` must be an object");
         };
         if params.get("_meta").is_some_and(|meta| !meta.is_object()) {
             return refuse(INVALID_PARAMS, "`params._meta` must be an object");
@@ -211,8 +210,19 @@ impl Door {
             said,
         };
         let (era, Known { caller, policy }, links) = (arrived.revision.era(), arrived.known, arrived.links);
-        let reading = Reading::default();
         Ok((span, Call { judged, reading, caller, policy, message: arrived.message, era, links, outlet, waiting }))
+    }
+}
+
+/// The call's arguments, if there are none or they are an object. Of a model that has nothing to say null is written: where a
+/// profile reads its calls back, that is an object without members (POLICY §3, step 9), and the tool's schema judges it.
+fn arguments(params: &Text, caller: &Caller) -> Option<(Value, Reading)> {
+    let nothing = || Value::Object(Map::new());
+    match params.get("arguments") {
+        None => Some((nothing(), Reading::AsWritten)),
+        Some(written) if written.is_object() => Some((written.value(), Reading::AsWritten)),
+        Some(written) if written.is_null() && caller.reads.profile != Profile::None => Some((nothing(), Reading::Back)),
+        Some(_) => None,
     }
 }
 

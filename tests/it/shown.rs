@@ -225,6 +225,63 @@ async fn fitted_schemas_are_kept_until_the_tool_changes() {
     assert_eq!(code(&answer).as_deref(), Some("schema_invalid"), "arguments of the old schema: {answer}");
 }
 
+/// 002-14: callers of all profiles at once do not take turns in having their schemas made.
+#[tokio::test]
+async fn callers_of_all_profiles_take_nothing_from_each_other() {
+    let profiles = [
+        "portable",
+        "openai",
+        "openai-strict",
+        "anthropic",
+        "anthropic-strict",
+        "gemini",
+        "gemini-json",
+        "xai",
+        "mistral",
+        "bedrock",
+    ];
+    let caller = |profile: &&str| {
+        format!("  - {{ agent: {profile}, token: token-of-{profile}-agent, schemas: {{ profile: {profile} }} }}\n")
+    };
+    let callers: String = profiles.iter().map(caller).collect();
+    let puppet = Puppet::with(vec![json!({ "name": "order", "inputSchema": order() })]).await;
+    let settings = Settings { callers: callers.leak(), ..Settings::open(puppet.url(), &["order"]) };
+    let gate = Gate::start(settings).await;
+    for _ in 0..3 {
+        for profile in profiles {
+            let agent = as_of(&gate, profile);
+            let id = shown_as(&schema(&agent, "oracle__order").await, "customer").to_owned();
+            let answer = agent.call("oracle__order", json!({ id: "c", "note": "n" })).await;
+            assert_eq!(code(&answer), None, "{profile}: {answer}");
+        }
+    }
+    let made = gate.metric("toolgate_normalized_schemas_total{outcome=\"made\"}").await;
+    // Two that ask for one at the same time may both make it.
+    assert!((9.5..20.5).contains(&made), "{made} were made");
+}
+
+/// POLICY §3, step 9: the null of a model that has nothing to say is an object without members, sent and recorded so; what is
+/// required is missed by its name. Without a profile it is what it is: no object.
+#[tokio::test]
+async fn null_is_no_arguments() {
+    let puppet = Puppet::with(vec![tool("ping"), json!({ "name": "order", "inputSchema": order() })]).await;
+    let gate = Gate::start(Settings { callers: CALLERS, ..Settings::open(puppet.url(), &["ping", "order"]) }).await;
+    for (at, name) in ["gpt", "strict", "gemini", "claude"].into_iter().enumerate() {
+        let modern = as_of(&gate, name);
+        let agent = if at % 2 == 0 { modern } else { modern.initialized().await };
+        let answer = agent.call("oracle__ping", Value::Null).await;
+        assert_eq!(code(&answer), None, "{name}: {answer}");
+        assert_eq!(last(&puppet).body["params"]["arguments"], json!({}), "{name}");
+        let answer = agent.call("oracle__order", Value::Null).await;
+        assert_eq!(code(&answer).as_deref(), Some("schema_invalid"), "{name}: {answer}");
+        assert!(answer.to_string().contains("customer.id"), "{name}: {answer}");
+    }
+    assert_eq!(puppet.executions(), 4);
+    let answer = as_of(&gate, "plain").call("oracle__ping", Value::Null).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    assert_eq!(puppet.executions(), 4);
+}
+
 /// 002-36: what a tool is, how it is shown and how its calls come back are one value: they change together, so that a call is
 /// never read by the map of another definition than the one it is judged and sent by.
 #[tokio::test]
