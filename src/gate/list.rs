@@ -21,6 +21,8 @@ use std::sync::Arc;
 const PAGE: usize = 1_000;
 /// Listings that are kept, for different classes of callers and scopes.
 const KEPT: usize = 256;
+/// What they may take together in bytes.
+const KEPT_BYTES: usize = 64 << 20;
 
 /// Why there is no such page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +83,8 @@ impl Gate {
         let page = self.page((policy, &tools), caller, (scope, era, offset)).ok_or(NoSuchPage)?;
         let mut made = self.listings.made.lock();
         made.retain(|old, _| old.policy == key.policy && old.tools == key.tools);
-        if made.len() < KEPT {
+        let bytes: usize = made.values().map(|page| page.as_bytes().len()).sum();
+        if made.len() < KEPT && bytes + page.as_bytes().len() <= KEPT_BYTES {
             made.insert(key, page.clone());
         }
         Ok(page)

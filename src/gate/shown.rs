@@ -22,8 +22,10 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Variants of one tool that are kept (002-14).
-const VARIANTS: usize = 8;
+/// Variants of one tool that are kept: every profile in two ways, so that no two callers take turns in making theirs (002-14).
+const VARIANTS: usize = 2 * Profile::ALL.len();
+/// What the kept variants of one tool may take in bytes, the latest one apart.
+const KEPT: usize = 1 << 20;
 /// Tables of names that are kept.
 const TABLES: usize = 64;
 
@@ -66,13 +68,22 @@ impl Variants {
         let made = fit();
         let mut kept = self.0.lock();
         if known(&kept).is_none() {
-            if kept.len() >= VARIANTS {
+            let is_full = |kept: &[(Key, Made)]| {
+                let bytes: usize = kept.iter().map(|(_, made)| length(made)).sum();
+                kept.len() >= VARIANTS || bytes + length(&made) > KEPT
+            };
+            while !kept.is_empty() && is_full(&kept) {
                 drop(kept.remove(0));
             }
             kept.push((key, made.clone()));
         }
         (made, false)
     }
+}
+
+/// Bytes of a definition; its way back is in proportion.
+fn length(made: &Made) -> usize {
+    made.as_ref().map_or(0, |variant| variant.definition.as_bytes().len())
 }
 
 impl How {
@@ -259,4 +270,44 @@ pub(super) fn read_back(
         Err(violation) => call.reading = Reading::Impossible(violation.into()),
     }
     (Some(tool), call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn made(bytes: usize) -> Made {
+        let text = Bytes::from(format!("\"{}\"", "x".repeat(bytes - 2)));
+        let limits = crate::mcp::json::FROM_SERVER;
+        let definition = Text::read(text, &limits).unwrap();
+        Ok(Arc::new(Variant { definition, back: Back::default(), losses: Losses::default() }))
+    }
+
+    /// Who of these is made anew, asked in turn, when each is so long.
+    fn made_anew(keys: &[Key], bytes: usize) -> usize {
+        let variants = Variants::default();
+        let of = |key: &Key| !variants.get(*key, || made(bytes)).1;
+        assert!(keys.iter().all(of), "all are made once");
+        keys.iter().filter(|key| of(key)).count()
+    }
+
+    /// 002-14: callers of all profiles, before and after a reload that shows the key, take nothing from each other; together
+    /// the variants of one tool stay within a bound.
+    #[test]
+    fn variants_are_kept_within_a_bound() {
+        let keys: Vec<Key> = [None, Some(Shown { required: true })]
+            .into_iter()
+            .flat_map(|key| Profile::ALL.map(|profile| (profile, How { key, reshaped: false })))
+            .collect();
+        assert_eq!(made_anew(&keys, 4_096), 0);
+        assert_eq!(made_anew(&keys, KEPT / 4), keys.len(), "four have room");
+        assert_eq!(made_anew(&keys[..4], KEPT / 4), 0);
+        assert_eq!(made_anew(&keys[..1], KEPT + 1), 0, "the latest is kept, whatever it takes");
+        let variants = Variants::default();
+        for key in &keys {
+            assert!(variants.get(*key, || made(KEPT / 2)).0.is_ok());
+        }
+        assert_eq!(variants.0.lock().len(), 2);
+    }
 }
