@@ -81,9 +81,29 @@ fn the_checker_finds_what_providers_refuse() {
         ("bounds", Profile::OpenaiStrict, "required"),
         ("maps", Profile::AnthropicStrict, "is not closed"),
         ("required_of_nobody", Profile::GeminiJson, "ghost"),
+        ("bounds", Profile::GeminiJson, "a format that is refused"),
+        ("root_if", Profile::Xai, "if at the root"),
     ] {
         let problems = checker::problems(profile, &hostile(name)).join("; ");
         assert!(problems.contains(expected), "{name} in {profile}: {problems}");
+    }
+    let of = |part: Value| json!({ "type": "object", "properties": { "a": part }, "required": ["a"] });
+    let one = |part: &Value| json!({ "type": "object", "properties": { "b": part }, "required": ["b"] });
+    let names = |count: usize| (0..count).map(|n| format!("{n:0>100}")).collect::<Vec<_>>();
+    for (profile, part, expected) in [
+        (Profile::Openai, json!({ "not": one(&json!({ "$ref": "#/x" })) }), "/not/properties/b: $ref is refused"),
+        (Profile::Xai, json!({ "if": { "anyOf": [{ "$defs": {} }] } }), "$defs is refused"),
+        (Profile::Portable, json!({ "dependentSchemas": { "b": { "definitions": {} } } }), "definitions is refused"),
+        (Profile::OpenaiStrict, json!({ "type": "string", "enum": names(300) }), "characters in one enum"),
+        (
+            Profile::OpenaiStrict,
+            json!({ "anyOf": vec![json!({ "type": "string", "enum": names(249) }); 5] }),
+            "characters",
+        ),
+        (Profile::AnthropicStrict, json!({ "anyOf": vec![json!({ "type": ["string", "null"] }); 17] }), "18 unions"),
+    ] {
+        let problems = checker::problems(profile, &of(part)).join("; ");
+        assert!(problems.contains(expected), "{profile}: {problems}");
     }
 }
 
@@ -123,7 +143,46 @@ fn a_property_may_be_called_as_a_keyword() {
         for name in ["definitions", "default", "type"] {
             property(&schema, &format!("/properties/{name}"));
         }
+        // No letter of every profile: its own name or a fitted one.
+        let renamed = normal.back.renamed();
+        let shown = renamed.iter().find(|(name, _)| *name == "$schema").map_or("$schema", |(_, shown)| *shown);
+        property(&schema, &format!("/properties/{shown}"));
     }
+}
+
+/// POLICY §3, step 1: values are data, whatever they look like: told as they are, or not at all.
+#[test]
+fn values_are_data() {
+    let schema = hostile("keywords_as_values");
+    let same = |normal: &Value, pointer: &str| assert_eq!(property(normal, pointer), property(&schema, pointer));
+    for profile in [Profile::Portable, Profile::Openai, Profile::Anthropic, Profile::Mistral] {
+        let normal = normalize(&schema, profile).unwrap().schema;
+        same(&normal, "/properties/a/enum");
+        same(&normal, "/properties/b/const");
+        same(&normal, "/properties/c/default");
+        same(&normal, "/properties/c/properties/d");
+    }
+    for profile in Profile::ALL {
+        let text = normalize(&schema, profile).unwrap().schema.to_string();
+        assert_eq!(text.contains("file:///x"), profile == Profile::None, "{profile}: {text}");
+    }
+}
+
+/// POLICY §8: a tool's name is one that its provider takes, whatever its server calls it.
+#[test]
+fn names_of_tools_are_taken() {
+    let (long, longest) = ("n".repeat(64), "n".repeat(200));
+    let hostile = ["", "a b", "1st", "-x", "_x", ".x", "x.y", "x:y", "名前", "a/b", "fs__read", &long, &longest];
+    let listings = corpus();
+    let real = listings.iter().flat_map(|listing| &listing.tools).map(|tool| tool["name"].as_str().unwrap());
+    for name in hostile.into_iter().chain(real) {
+        for profile in Profile::ALL {
+            let fitted = limits::of(profile).tool_name.fit(name);
+            assert!(checker::takes_name(profile, &fitted), "{profile}: {fitted:?}, for {name:?}");
+            assert!(fitted == name || !checker::takes_name(profile, name), "{profile}: {name:?} could stay");
+        }
+    }
+    assert!(!checker::takes_name(Profile::Gemini, "1st") && !checker::takes_name(Profile::Bedrock, "x.y"));
 }
 
 /// 002-18, 002-22: a list of lists of nested structs is written out, siblings of the reference stay.

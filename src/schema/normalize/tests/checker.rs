@@ -56,6 +56,8 @@ const GEMINI_JSON: &[&str] = &[
     "minimum",
     "maximum",
 ];
+/// Keywords that a schema without references has as they were written, with schemas in them.
+const ASIDES: &[&str] = &["not", "if", "then", "else", "contains", "propertyNames", "dependentSchemas"];
 const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 const TYPES: &[&str] = &["string", "number", "integer", "boolean", "object", "array", "null"];
 
@@ -64,7 +66,8 @@ pub(super) fn problems(profile: Profile, schema: &Value) -> Vec<String> {
     if profile == Profile::None {
         return Vec::new();
     }
-    let mut checker = Checker { profile, problems: Vec::new(), properties: 0, optional: 0, unions: 0, values: 0 };
+    let mut checker =
+        Checker { profile, problems: Vec::new(), properties: 0, optional: 0, unions: 0, values: 0, text: 0 };
     if schema["type"] != "object" || !schema["properties"].is_object() {
         checker.note("", "the root is no object with properties");
     }
@@ -85,6 +88,26 @@ struct Checker {
     optional: usize,
     unions: usize,
     values: usize,
+    text: usize,
+}
+
+/// Whether `profile` takes a tool of that name.
+pub(super) fn takes_name(profile: Profile, name: &str) -> bool {
+    let letters = |first: &str, rest: &str, longest: usize| {
+        let of = |set: &str, letter: char| letter.is_ascii_alphabetic() || set.contains(letter);
+        (1..=longest).contains(&name.len())
+            && name.starts_with(|letter| of(first, letter))
+            && name.chars().all(|letter| of(rest, letter))
+    };
+    let digits = "0123456789";
+    let dashes = format!("{digits}_-");
+    match profile {
+        Profile::None => letters(&format!("{dashes}."), &format!("{dashes}."), 170),
+        Profile::Portable => letters("", &dashes, 60),
+        Profile::Anthropic | Profile::AnthropicStrict => letters(&dashes, &dashes, 128),
+        Profile::Gemini | Profile::GeminiJson => letters("_", &format!("{dashes}."), 64),
+        _ => letters(&dashes, &dashes, 64),
+    }
 }
 
 impl Checker {
@@ -122,6 +145,31 @@ impl Checker {
                     for (index, below) in several.iter().enumerate() {
                         self.walk(below, &format!("{at}/{index}"), depth + usize::from(keyword == "prefixItems"));
                     }
+                }
+                (aside, below) if ASIDES.contains(&aside) => self.aside(below, &at, aside == "dependentSchemas"),
+                _ => {}
+            }
+        }
+    }
+
+    /// What stands as it was written: nothing in it leads elsewhere. `named`: its members are schemas.
+    fn aside(&mut self, schema: &Value, at: &str, named: bool) {
+        for (keyword, below) in schema.as_object().into_iter().flatten() {
+            let place = format!("{at}/{keyword}");
+            if named {
+                self.aside(below, &place, false);
+                continue;
+            }
+            if keyword.starts_with('$') || keyword == "definitions" {
+                self.note(at, &format!("{keyword} is refused"));
+            }
+            let by_name = ["properties", "patternProperties", "dependentSchemas"].contains(&keyword.as_str());
+            match below {
+                Value::Array(several) if ["anyOf", "oneOf", "allOf", "prefixItems"].contains(&keyword.as_str()) => {
+                    several.iter().for_each(|below| self.aside(below, &place, false));
+                }
+                Value::Object(_) if by_name || !["const", "default"].contains(&keyword.as_str()) => {
+                    self.aside(below, &place, by_name);
                 }
                 _ => {}
             }
@@ -178,13 +226,25 @@ impl Checker {
                 self.note(at, "a format that is refused");
             }
         }
+        let few = ["date-time", "date", "time"];
+        if self.profile == Profile::GeminiJson
+            && schema.get("format").is_some_and(|format| few.iter().all(|one| format != one))
+        {
+            self.note(at, "a format that is refused");
+        }
         self.unions += usize::from(types.len() > 1 || schema.get("anyOf").is_some());
     }
 
     fn values(&mut self, schema: &Value, at: &str) {
+        let letters = |value: &Value| value.as_str().map_or(value.to_string().len(), |text| text.chars().count());
+        self.text += schema.get("const").map_or(0, letters);
         let Some(values) = schema.get("enum") else { return };
         let values = values.as_array().cloned().unwrap_or_default();
-        self.values += values.len();
+        let text: usize = values.iter().map(letters).sum();
+        (self.values, self.text) = (self.values + values.len(), self.text + text);
+        if self.profile == Profile::OpenaiStrict && values.len() > 250 && text > 15_000 {
+            self.note(at, "too many characters in one enum");
+        }
         if values.is_empty() {
             self.note(at, "an empty enum");
         }
@@ -209,6 +269,7 @@ impl Checker {
             self.note(at, "has no required");
         }
         self.properties += properties.len();
+        self.text += properties.keys().map(|name| name.chars().count()).sum::<usize>();
         self.optional += properties.keys().filter(|name| !required.contains(&name.as_str())).count();
         if self.profile == Profile::OpenaiStrict && required.len() < properties.len() {
             self.note(at, "not all is required");
@@ -242,6 +303,7 @@ impl Checker {
         let sums = [
             (Profile::OpenaiStrict, self.properties, 5_000, "properties"),
             (Profile::OpenaiStrict, self.values, 1_000, "members of enum"),
+            (Profile::OpenaiStrict, self.text, 120_000, "characters of names and values"),
             (Profile::AnthropicStrict, self.optional, 24, "optional properties"),
             (Profile::AnthropicStrict, self.unions, 16, "unions"),
         ];
