@@ -152,3 +152,19 @@ fn rows_are_read_as_they_are_written() {
         assert_eq!(ids(text), expected, "{text}");
     }
 }
+
+/// 002-35: each area of schemas has as many tests as the change that this was learnt from had: what is shown and read back,
+/// schemas themselves, and arguments that are made plain before they are judged.
+#[test]
+fn areas_have_as_many_tests_as_they_need() {
+    for (area, folders, least) in [
+        ("shown and read back", &["tests/it/shown.rs", "src/gate/shown.rs"][..], 7),
+        ("schemas", &["src/schema/"], 13),
+        ("arguments made plain", &["tests/it/rewriting.rs", "src/guards/arguments/tests.rs"], 7),
+    ] {
+        let texts = tests().into_iter().filter(|(path, _)| folders.iter().any(|folder| path.starts_with(folder)));
+        let is_test = |line: &&str| matches!(line.trim(), "#[test]" | "#[tokio::test]");
+        let found: usize = texts.map(|(_, text)| text.lines().filter(is_test).count()).sum();
+        assert!(found >= least, "{area}: {found} tests, and {least} are needed");
+    }
+}

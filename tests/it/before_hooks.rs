@@ -315,3 +315,28 @@ async fn observe_mode_asks_no_hook() {
     assert_eq!((entry.get("would_refuse"), entry.get("rewritten_by")), (None, None), "{entry}");
     assert_eq!(entry["unasked"], json!(["hook before"]), "{entry}");
 }
+
+/// 002-27, SECURITY §3F F4: hooks, before and after, are told the reference; the value is in the copy that leaves only.
+#[tokio::test]
+async fn hooks_see_references_and_no_values() {
+    const CANARY: &str = "canary-b51e0";
+    let hooks = HookServer::start().await;
+    hooks.says(|_| Says::Json(json!({ "arguments": { "seen": true } })));
+    let server = Script::new().tool("pay", Behaviour::Answers).start().await;
+    let lines = hooks.hooks(&[("one", "before", "oracle__pay"), ("two", "after", "oracle__pay")], "");
+    let bound = "secrets: { key: { env: KEY, for: [ { server: oracle, tool: pay, pointer: /token } ] } }\n";
+    let policy =
+        "contracts: { oracle__pay: { purpose: a test, actions: [pay], irreversible: true, secrets: [/token] } }\n";
+    let setup = Setup::new().server("oracle", &server).callers(CALLERS).policy(policy);
+    let gate = setup.more(&format!("{lines}{bound}")).environment("KEY", CANARY).start().await;
+    let written = json!({ "token": "<secret_ref:key>" });
+    assert!(gate.agent().token(TOKEN).call("oracle__pay", written.clone()).await.is_done());
+    assert_eq!(server.executions()[0].arguments, json!({ "token": CANARY, "seen": true }));
+    let told = until("both hooks were told", || async { Some(hooks.told()).filter(|told| told.len() == 2) }).await;
+    assert_eq!(told[0].body["arguments"], written);
+    for told in told {
+        assert!(!told.body.to_string().contains(CANARY), "{}", told.body);
+    }
+    let entry = gate.entries(1).await.remove(0);
+    assert_eq!(entry["params_hash"], digest(&json!({ "token": "<secret_ref:key>", "seen": true })));
+}

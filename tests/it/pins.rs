@@ -204,6 +204,36 @@ async fn d4_what_is_required_is_part_of_what_was_approved() {
     }
 }
 
+/// 002-03: an argument that becomes of another type makes another definition; once that is approved, text that looks like a
+/// number is no number, nor a number text.
+#[tokio::test]
+async fn d4_what_type_an_argument_has_is_part_of_what_was_approved() {
+    let asking = |kind: &str| {
+        let properties = json!({ "amount": { "type": kind } });
+        json!({ "name": "pay", "inputSchema": { "type": "object", "properties": properties } })
+    };
+    let puppet = Puppet::with(vec![asking("string")]).await;
+    let setup = setup(&puppet, &["pay"]);
+    approved(&setup).await;
+    let gate = Gate { gate: setup.clone().start().await };
+    let agent = gate.agent().at("/mcp/oracle");
+    lists(&gate, &["pay"]).await;
+    for (kind, fine, wrong) in [("integer", json!(5), json!("5")), ("string", json!("5"), json!(5))] {
+        let before = puppet.executions();
+        puppet.changes_tools(vec![asking(kind)]).await;
+        lists(&gate, &[]).await;
+        let withheld = agent.call("pay", json!({ "amount": fine })).await;
+        assert_eq!(code(&withheld).as_deref(), Some("tool_not_allowlisted"), "{kind}: {withheld}");
+        approved(&setup).await;
+        lists(&gate, &["pay"]).await;
+        let refused = agent.call("pay", json!({ "amount": wrong })).await;
+        assert_eq!(code(&refused).as_deref(), Some("schema_invalid"), "{kind}: {refused}");
+        assert_eq!(puppet.executions(), before, "{kind}");
+        assert_eq!(code(&agent.call("pay", json!({ "amount": fine })).await), None, "{kind}");
+        assert_eq!(puppet.executions(), before + 1, "{kind}");
+    }
+}
+
 /// 002-16: a tool that is new is not offered before somebody approved it, even with a contract; with `require: false` it is.
 #[tokio::test]
 async fn new_tools_are_withheld_unless_no_pin_is_required() {

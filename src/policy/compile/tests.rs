@@ -8,6 +8,7 @@ use std::fs;
 mod closed;
 mod contracts;
 mod library;
+mod shell;
 
 fn basis(policies: &Path, mode: Mode) -> Basis {
     Basis {

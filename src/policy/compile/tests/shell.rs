@@ -1,0 +1,99 @@
+//! A tool that either runs a command or controls one that runs, as servers for shells declare it (002-33).
+
+use super::*;
+use crate::schema::Schema;
+use serde_json::json;
+
+/// Its two uses have no argument that names them: each is what comes with it.
+const OVERLOADED: &str = r"
+contracts:
+  fs__bash:
+    purpose: Runs a command, or controls one that runs.
+    actions: [write]
+    permission: { roles: [operator] }
+    arguments:
+      properties: { timeout: { maximum: 600000 } }
+      oneOf:
+        - required: [command]
+          properties: { command: {}, timeout: {}, run_in_background: {}, description: {} }
+          additionalProperties: false
+        - required: [process_id]
+          properties: { process_id: {}, block: {}, timeout: {}, stop: {} }
+          additionalProperties: false
+    irreversible: true
+    secrets: [/command]
+";
+
+/// The same server, with a tool for each use.
+const SPLIT: &str = r"
+contracts:
+  fs__bash:
+    purpose: Runs a command.
+    actions: [write]
+    permission: { roles: [operator] }
+    arguments:
+      required: [command]
+      properties: { command: {}, timeout: { maximum: 600000 }, run_in_background: {}, description: {} }
+      additionalProperties: false
+    irreversible: true
+    secrets: [/command]
+  fs__bash_process:
+    purpose: Waits for a command that runs, or stops it.
+    actions: [write]
+    permission: { roles: [operator] }
+    arguments:
+      required: [process_id]
+      properties: { process_id: {}, block: {}, timeout: {}, stop: {} }
+      additionalProperties: false
+    irreversible: true
+    secrets: []
+";
+
+fn verdict(policy: &Policy, tool: &str, arguments: &Value) -> String {
+    let kinds = [
+        ("command", "string"),
+        ("timeout", "integer"),
+        ("run_in_background", "boolean"),
+        ("description", "string"),
+        ("process_id", "string"),
+        ("block", "boolean"),
+        ("stop", "boolean"),
+    ];
+    let properties: serde_json::Map<String, Value> =
+        kinds.into_iter().map(|(name, kind)| (name.to_owned(), json!({ "type": kind }))).collect();
+    let schema = Schema::compile(&json!({ "type": "object", "properties": properties })).unwrap();
+    let rules = policy.allowlist.contract_of(&ToolName::new(tool)).unwrap();
+    rules.arguments.check(&schema, arguments).map_or_else(|refusal| refusal.code().to_owned(), |_| "allow".to_owned())
+}
+
+/// 002-33, 002-28: both halves pass, and are refused together, whether the tool is one or two; its command may hold a
+/// secret, and what controls it may not.
+#[test]
+fn halves_of_an_overloaded_tool_are_refused_together() {
+    let [overloaded, split] = [OVERLOADED, SPLIT].map(|text| {
+        let (compiled, said) = compile_files(&[("shell.yaml", text)], Mode::Enforce);
+        assert!(!said.contains("error:"), "{said}");
+        compiled.policy.unwrap()
+    });
+    let run = json!({ "command": "ls", "timeout": 1000, "run_in_background": true, "description": "Lists." });
+    let control = json!({ "process_id": "p1", "block": false, "timeout": 1000, "stop": true });
+    for (arguments, one, running, controlling) in [
+        (run.clone(), true, true, false),
+        (json!({ "command": "ls" }), true, true, false),
+        (control.clone(), true, false, true),
+        (json!({ "process_id": "p1" }), true, false, true),
+        (json!({ "command": "ls", "process_id": "p1" }), false, false, false),
+        (json!({ "command": "ls", "stop": true }), false, false, false),
+        (json!({ "command": "ls", "block": false }), false, false, false),
+        (json!({ "process_id": "p1", "run_in_background": true }), false, false, false),
+        (json!({ "process_id": "p1", "description": "Stops." }), false, false, false),
+        (json!({ "timeout": 1 }), false, false, false),
+        (json!({}), false, false, false),
+        (json!({ "command": "ls", "timeout": 600_001 }), false, false, false),
+    ] {
+        let expected = |fine: bool| if fine { "allow" } else { "schema_invalid" };
+        assert_eq!(verdict(&overloaded, "fs__bash", &arguments), expected(one), "{arguments}");
+        assert_eq!(verdict(&split, "fs__bash", &arguments), expected(running), "{arguments}");
+        assert_eq!(verdict(&split, "fs__bash_process", &arguments), expected(controlling), "{arguments}");
+    }
+}
