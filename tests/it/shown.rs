@@ -459,6 +459,21 @@ async fn both_doors_show_the_same() {
     over_stdio.end().await;
 }
 
+/// POLICY §8: a model without its provider is shown what all providers take, and `check` warns of it where it stands.
+#[tokio::test]
+async fn a_model_without_its_provider_is_warned_of() {
+    for (model, warned) in [("gpt-5", true), ("openai/", true), ("/gpt-5", true), ("openai/gpt-5", false)] {
+        let caller = format!("  - {{ agent: a, token: token-of-the-first-one, model: {model} }}");
+        let setup = crate::harness::gate::Setup::new().callers(&caller);
+        setup.write();
+        let (code, said, _) = run(&setup, &["check", "toolgate.yaml"]).await;
+        assert_eq!(code, 0, "{said}");
+        let words = format!("warning: `{model}` is no provider and its model");
+        assert_eq!(said.contains(&words), warned, "{said}");
+        assert_eq!(said.contains("write `provider/model`"), warned, "{said}");
+    }
+}
+
 /// DESIGN §2: what is wrong with `schemas` is said where it stands.
 #[tokio::test]
 async fn unknown_programs_and_profiles_are_diagnostics() {

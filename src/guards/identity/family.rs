@@ -18,6 +18,7 @@ pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> V
     for (index, one) in settings.iter().enumerate() {
         entries.entry(&one.agent).or_default().push(index);
         reads.push(problems.under(index.to_string(), |problems| {
+            judge_model(one.model.as_deref(), problems);
             problems.under("schemas", |problems| one.schemas.clone().compile(one.model.as_deref(), problems))
         }));
     }
@@ -37,6 +38,18 @@ pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> V
         made.unwrap_or_else(|| Arc::new(caller((one, reads[index]), Vec::new())))
     });
     judged.collect()
+}
+
+/// What does not name both is of no provider that is known, for layers and for schemas.
+fn judge_model(model: Option<&str>, problems: &mut Problems) {
+    let names_both =
+        |model: &str| model.split_once('/').is_some_and(|(provider, model)| !provider.is_empty() && !model.is_empty());
+    let Some(model) = model.filter(|model| !names_both(model)) else { return };
+    problems.under("model", |problems| {
+        let message = format!("`{}` is no provider and its model", model.escape_debug());
+        problems
+            .warning(message, "write `provider/model`, such as `openai/gpt-5`: the provider decides what it is shown");
+    });
 }
 
 /// Several tokens of one agent make it no other.
