@@ -11,8 +11,19 @@ use serde_json::Value;
 const MOST_VALUES: usize = 64;
 
 /// The root as an object: its properties are those of the base and of all variants, required is what the base requires and
-/// what all variants do.
-pub(super) fn object(mut node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
+/// what all variants do, as far as it is declared.
+pub(super) fn object(node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
+    let mut node = flat(node, losses)?;
+    let (names, before) = (node.members.iter().map(|member| &member.name).collect::<Vec<_>>(), node.required.len());
+    node.required.retain(|name| names.contains(&name));
+    if node.required.len() < before {
+        losses.note(&Place::ROOT, Lost::Keyword("required".to_owned()));
+    }
+    Ok(node)
+}
+
+/// The base with its variants in it, or a variant with its own.
+fn flat(mut node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
     if !takes_objects(&node) {
         return Err(Unfit::NotAnObject);
     }
@@ -28,17 +39,12 @@ pub(super) fn object(mut node: Node, losses: &mut Losses) -> Result<Node, Unfit>
         losses.note(&Place::ROOT, Lost::Merged("anyOf"));
         let mut objects = Vec::new();
         for variant in variants.into_iter().filter(takes_objects) {
-            objects.push(object(variant, losses)?);
+            objects.push(flat(variant, losses)?);
         }
         absorb(&mut node, &objects, losses);
     }
     node.prefix.clear();
     node.items = None;
-    let (names, before) = (node.members.iter().map(|member| &member.name).collect::<Vec<_>>(), node.required.len());
-    node.required.retain(|name| names.contains(&name));
-    if node.required.len() < before {
-        losses.note(&Place::ROOT, Lost::Keyword("required".to_owned()));
-    }
     Ok(node)
 }
 

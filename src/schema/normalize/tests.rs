@@ -128,6 +128,13 @@ fn root_unions_are_flattened_without_loss_of_the_base() {
     assert_eq!(property(&normal, "/required"), &json!(["by"]));
     assert_eq!(property(&normal, "/additionalProperties"), &json!(false));
     assert_eq!(property(&normal, "/properties/by/enum"), &json!(["id", "name"]));
+    let schema = json!({
+        "properties": { "a": { "type": "string" }, "b": { "type": "string" } },
+        "anyOf": [{ "required": ["a", "b"] }, { "required": ["a"], "properties": { "c": { "type": "string" } } }]
+    });
+    let normal = normalize(&schema, Profile::Portable).unwrap();
+    assert_eq!(property(&normal.schema, "/required"), &json!(["a"]), "the base declares what the variants require");
+    assert!(normal.losses.named.iter().all(|loss| loss.what != Lost::Keyword("required".to_owned())));
     let normal = normalize(&hostile("required_of_nobody"), Profile::Portable).unwrap().schema;
     assert_eq!(property(&normal, "/required"), &json!(["a"]), "required names what is there");
 }

@@ -27,6 +27,12 @@ fn scalar() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// What `type` may be.
+fn kinds() -> impl Strategy<Value = Value> {
+    let kinds = ["string", "integer", "number", "boolean", "null", "array", "object"];
+    proptest::sample::subsequence(kinds.to_vec(), 1..4).prop_map(|kinds| json!(kinds))
+}
+
 fn leaf() -> impl Strategy<Value = Value> {
     prop_oneof![
         4 => Just(json!({ "type": "string" })),
@@ -45,6 +51,10 @@ fn leaf() -> impl Strategy<Value = Value> {
         1 => Just(json!(false)),
         2 => proptest::collection::vec(scalar(), 1..4).prop_map(|values| json!({ "enum": values })),
         1 => scalar().prop_map(|value| json!({ "const": value })),
+        1 => (kinds(), proptest::collection::vec(scalar(), 1..4))
+            .prop_map(|(kinds, values)| json!({ "type": kinds, "enum": values })),
+        1 => (kinds(), scalar()).prop_map(|(kinds, value)| json!({ "type": kinds, "const": value })),
+        1 => kinds().prop_map(|kinds| json!({ "type": kinds, "minimum": 1, "maxLength": 1, "format": "uri" })),
     ]
 }
 
