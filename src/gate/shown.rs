@@ -193,8 +193,10 @@ impl Gate {
         let (mut listed, mut hidden) = (Vec::new(), Vec::new());
         for tool in visible {
             let own = scope.name(&tool.server.settings.name, &tool.definition.name);
-            let name = if reads.is_all() || alphabet.takes(&own) { own } else { alphabet.fit(&own) };
-            let is_free = table.get(&name).is_none_or(Option::is_some);
+            let stays = reads.is_all() || alphabet.takes(&own);
+            let name = if stays { own } else { alphabet.fit(&own) };
+            // Its own name is nobody else's, whoever would be fitted to it.
+            let is_free = stays || table.get(&name).is_none_or(Option::is_some);
             let variant = if is_free { self.variant(policy, caller, tool) } else { Err(Unfit::NameClash) };
             match variant {
                 Ok(_) if listed.len() >= most => hidden.push((tool.clone(), Unfit::TooManyTools { most })),

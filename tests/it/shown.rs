@@ -181,6 +181,7 @@ async fn what_a_profile_cannot_show_is_hidden_with_a_reason() {
     let series = "toolgate_quarantined_tools{reason=\"profile_free_form\",profile=\"openai-strict\"}";
     until("the metric", || async { (gate.metric(series).await > 0.5).then_some(()) }).await;
     until("the log", || async { gate.log().contains(why).then_some(()) }).await;
+    assert_eq!(gate.log().matches(why).count(), 1, "{}", gate.log());
     let entry = gate.entries(3).await.pop().unwrap();
     assert!(entry["decided_by"].as_str().unwrap().contains(why), "{entry}");
     let setup = gate.stop().await;
@@ -197,6 +198,48 @@ async fn programs_are_shown_as_many_tools_as_they_take() {
     assert_eq!(as_of(&gate, "plain").tools().await.len(), 3);
     let series = "toolgate_quarantined_tools{reason=\"profile_tools\",profile=\"none\"}";
     until("the metric", || async { (gate.metric(series).await > 0.5).then_some(()) }).await;
+}
+
+/// POLICY §8: a program is shown names as long as it takes, whatever its model takes; they mean the same tools.
+#[tokio::test]
+async fn programs_are_shown_names_as_long_as_they_take() {
+    let long = "does_".repeat(18);
+    let callers = "
+  - { agent: short, token: token-of-short-agent, schemas: { max_name_len: 48 } }
+  - { agent: cursor, token: token-of-cursor-agent, schemas: { client: cursor } }
+  - { agent: both, token: token-of-both-agent, model: openai/gpt-5, schemas: { client: claude-code } }
+  - { agent: plain, token: token-of-plain-agent }
+";
+    let puppet = Puppet::with(vec![tool(&long), tool("fine")]).await;
+    let gate = Gate::start(Settings { callers, ..Settings::open(puppet.url(), &[long.leak(), "fine"]) }).await;
+    for (name, longest) in [("short", 48), ("cursor", 51), ("both", 64), ("plain", 98)] {
+        let agent = as_of(&gate, name);
+        let shown = agent.tools().await;
+        assert_eq!(shown[1], "oracle__fine", "{name}");
+        assert_eq!(shown[0].len(), longest, "{name}: {shown:?}");
+        assert_eq!(code(&agent.call(&shown[0], json!({})).await), None, "{name}");
+        assert!(last(&puppet).body["params"]["name"].as_str().unwrap().starts_with("does_does_"), "{name}");
+    }
+    assert_eq!(puppet.executions(), 4);
+}
+
+/// POLICY §3, step 8: a tool whose fitted name is another's own is hidden with its reason; the name means its owner.
+#[tokio::test]
+async fn a_fitted_name_is_nobody_elses() {
+    let alone = Puppet::with(vec![tool("with.dots")]).await;
+    let gate = Gate::start(Settings { callers: CALLERS, ..Settings::open(alone.url(), &["with.dots"]) }).await;
+    let fitted = as_of(&gate, "gpt").tools().await.remove(0);
+    let other: &'static str = fitted.strip_prefix("oracle__").unwrap().to_owned().leak();
+    let puppet = Puppet::with(vec![tool("with.dots"), tool(other)]).await;
+    let gate = Gate::start(Settings { callers: CALLERS, ..Settings::open(puppet.url(), &["with.dots", other]) }).await;
+    assert_eq!(as_of(&gate, "plain").tools().await, ["oracle__with.dots", fitted.as_str()]);
+    let agent = as_of(&gate, "gpt");
+    assert_eq!(agent.tools().await, [fitted.as_str()]);
+    assert_eq!(code(&agent.call(&fitted, json!({})).await), None);
+    assert_eq!(last(&puppet).body["params"]["name"], other);
+    let series = "toolgate_quarantined_tools{reason=\"profile_names\",profile=\"openai\"}";
+    until("the metric", || async { (gate.metric(series).await > 0.5).then_some(()) }).await;
+    until("the log", || async { gate.log().contains("two names would be shown as one").then_some(()) }).await;
 }
 
 /// 002-14: a schema is fitted once for each profile, and anew when its tool has changed (002-02).
