@@ -113,7 +113,7 @@ fn once(survey: &Survey<'_>, profile: Profile, (recursion, most): (usize, usize)
     let node =
         reader.root().map_err(|TooMany| Unfit::TooLarge { what: "subschemas, or 48 within each other", most })?;
     let mut losses = reader.losses;
-    let mut node = root::object(node, &mut losses)?;
+    let mut node = root::object(node.ok_or(Unfit::NotAnObject)?, &mut losses)?;
     fit::fit(&mut node, limits, &loss::Place::ROOT, &mut losses);
     match profile {
         Profile::OpenaiStrict => strict::strict(&mut node, true, &mut losses)?,

@@ -156,6 +156,10 @@ pub(super) fn either(mut nodes: Vec<Node>) -> Node {
             }
         }
     }
+    if values.is_empty() {
+        // None of them takes anything.
+        return different.swap_remove(0);
+    }
     let mut one = Node::default();
     let mut types: Vec<&str> = Vec::new();
     for value in &values {
@@ -163,9 +167,7 @@ pub(super) fn either(mut nodes: Vec<Node>) -> Node {
             types.push(type_of(value));
         }
     }
-    if !types.is_empty() {
-        one.set_types(&types);
-    }
+    one.set_types(&types);
     if let Some(said) = different.iter().find_map(|node| node.facts.get("description")) {
         one.facts.insert("description".to_owned(), said.clone());
     }

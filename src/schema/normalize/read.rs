@@ -102,11 +102,11 @@ impl<'a> Reader<'a> {
         Self { survey, draft07, recursion, left, depth: 0, open: root.into_iter().collect(), losses: Losses::default() }
     }
 
-    /// The whole schema.
-    pub(super) fn root(&mut self) -> Result<Node, TooMany> {
+    /// The whole schema; none where it takes nothing.
+    pub(super) fn root(&mut self) -> Result<Option<Node>, TooMany> {
         match self.survey.nodes.first() {
-            Some(root) => self.node(root.schema, &Place::ROOT, true).map(Option::unwrap_or_default),
-            None => Ok(Node::default()),
+            Some(root) => self.node(root.schema, &Place::ROOT, true),
+            None => Ok(None),
         }
     }
 

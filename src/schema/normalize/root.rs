@@ -37,9 +37,9 @@ fn flat(mut node: Node, losses: &mut Losses) -> Result<Node, Unfit> {
     }
     for variants in std::mem::take(&mut node.unions) {
         losses.note(&Place::ROOT, Lost::Merged("anyOf"));
-        let mut objects = Vec::new();
-        for variant in variants.into_iter().filter(takes_objects) {
-            objects.push(flat(variant, losses)?);
+        let objects: Vec<Node> = variants.into_iter().filter_map(|variant| flat(variant, losses).ok()).collect();
+        if objects.is_empty() {
+            return Err(Unfit::NotAnObject);
         }
         absorb(&mut node, &objects, losses);
     }
@@ -66,9 +66,6 @@ fn of_value(value: &Value) -> Node {
 }
 
 fn absorb(base: &mut Node, variants: &[Node], losses: &mut Losses) {
-    if variants.is_empty() {
-        return;
-    }
     let mut names: Vec<&String> = Vec::new();
     for member in variants.iter().flat_map(|variant| &variant.members) {
         if !names.contains(&&member.name) {

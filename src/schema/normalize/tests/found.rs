@@ -80,6 +80,12 @@ fn found() -> Vec<(&'static str, Value)> {
             of(json!({ "allOf": [{ "type": ["string", "null"] }, { "enum": [1] }] })),
         ),
         (
+            "alternatives that all take nothing are no `enum` without members",
+            of(json!({ "type": "array", "maxItems": 2,
+                "prefixItems": [{ "type": "integer", "enum": [2.5] }, { "type": "object", "enum": ["a"] }] })),
+        ),
+        ("a root that takes nothing is no object that takes anything", json!({ "type": "object", "allOf": [false] })),
+        (
             "a constant that `enum` does not have takes nothing",
             of(json!({ "allOf": [{ "const": 1 }, { "enum": ["a"] }] })),
         ),

@@ -132,6 +132,8 @@ fn root() -> impl Strategy<Value = Tried> {
         3 => object(schema()),
         2 => (object(schema()), proptest::collection::vec(object(schema()), 1..4), select(&["anyOf", "oneOf", "allOf"][..]))
             .prop_map(|(base, several, keyword)| with(&base, json!({ keyword: several }))),
+        1 => (object(schema()), proptest::collection::vec(schema(), 1..4), select(&["anyOf", "oneOf", "allOf"][..]))
+            .prop_map(|(base, several, keyword)| with(&base, json!({ keyword: several }))),
         1 => (object(schema()), object(schema()), object(schema()))
             .prop_map(|(base, one, other)| with(&base, json!({ "if": one, "then": other, "dependentSchemas": { "a": one } }))),
     ];
