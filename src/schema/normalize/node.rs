@@ -94,9 +94,9 @@ impl Node {
     pub(super) fn keep_typed(&mut self) {
         let types: Vec<String> = self.types().into_iter().map(str::to_owned).collect();
         let Some(Value::Array(values)) = self.facts.get_mut("enum") else { return };
-        let typed = |value: &Value| types.is_empty() || types.iter().any(|kind| is_of(value, kind));
-        if values.iter().any(typed) {
-            values.retain(typed);
+        let fits = |value: &Value| types.is_empty() || types.iter().any(|kind| is_of(value, kind));
+        if values.iter().any(fits) {
+            values.retain(fits);
         }
     }
 

@@ -131,7 +131,7 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     }
     let mut texts: Vec<String> = Vec::new();
     let mut meant: Vec<(String, Value)> = Vec::new();
-    let (mut sayable, none) = (true, values.is_empty());
+    let (mut sayable, is_empty) = (true, values.is_empty());
     // Where there are types, they have said it already.
     let null = node.facts.contains_key(NULLABLE) || (values.contains(&Value::Null) && node.types().is_empty());
     if null {
@@ -166,7 +166,7 @@ fn texts(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     if texts.is_empty() {
         node.facts.shift_remove("enum");
         // What takes nothing cannot be said.
-        if none || !(null || node.types() == ["null"]) {
+        if is_empty || !(null || node.types() == ["null"]) {
             losses.note(at, Lost::Keyword("enum".to_owned()));
         }
         if null {
