@@ -13,6 +13,7 @@ use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Revision;
 use crate::model::call::{Said, ToolCall};
+use crate::model::caller::Caller;
 use crate::model::ids::ActionId;
 use crate::model::reads::Profile;
 use crate::model::scope::Scope;

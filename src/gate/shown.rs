@@ -279,17 +279,17 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    fn made(bytes: usize) -> Made {
+    fn of_length(bytes: usize) -> Arc<Variant> {
         let text = Bytes::from(format!("\"{}\"", "x".repeat(bytes - 2)));
         let limits = crate::mcp::json::FROM_SERVER;
         let definition = Text::read(text, &limits).unwrap();
-        Ok(Arc::new(Variant { definition, back: Back::default(), losses: Losses::default() }))
+        Arc::new(Variant { definition, back: Back::default(), losses: Losses::default() })
     }
 
     /// Who of these is made anew, asked in turn, when each is so long.
     fn made_anew(keys: &[Key], bytes: usize) -> usize {
         let variants = Variants::default();
-        let of = |key: &Key| !variants.get(*key, || made(bytes)).1;
+        let of = |key: &Key| !variants.get(*key, || Ok(of_length(bytes))).1;
         assert!(keys.iter().all(of), "all are made once");
         keys.iter().filter(|key| of(key)).count()
     }
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(made_anew(&keys[..1], KEPT + 1), 0, "the latest is kept, whatever it takes");
         let variants = Variants::default();
         for key in &keys {
-            assert!(variants.get(*key, || made(KEPT / 2)).0.is_ok());
+            assert!(variants.get(*key, || Ok(of_length(KEPT / 2))).0.is_ok());
         }
         assert_eq!(variants.0.lock().len(), 2);
     }

@@ -166,7 +166,9 @@ impl Checker {
             let by_name = ["properties", "patternProperties", "dependentSchemas"].contains(&keyword.as_str());
             match below {
                 Value::Array(several) if ["anyOf", "oneOf", "allOf", "prefixItems"].contains(&keyword.as_str()) => {
-                    several.iter().for_each(|below| self.aside(below, &place, false));
+                    for below in several {
+                        self.aside(below, &place, false);
+                    }
                 }
                 Value::Object(_) if by_name || !["const", "default"].contains(&keyword.as_str()) => {
                     self.aside(below, &place, by_name);
