@@ -199,6 +199,11 @@ fn alternatives(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
     for branch in &mut branches {
         null |= branch.facts.shift_remove(NULLABLE).is_some();
     }
+    if branches.len() > 1 {
+        for branch in &mut branches {
+            unhide_below(branch, at, losses);
+        }
+    }
     // The texts of an `enum` would hide what a plain text means.
     unhide(&mut branches, at, losses);
     let values: Vec<_> = branches.iter().flat_map(|branch| branch.values.clone()).collect();
@@ -232,15 +237,34 @@ fn unhide(branches: &mut [Node], at: &Place<'_>, losses: &mut Losses) {
         return;
     }
     for branch in branches.iter_mut().filter(|branch| !branch.values.is_empty()) {
-        losses.note(at, Lost::Keyword("enum".to_owned()));
-        let all = branch.facts.shift_remove("enum").and_then(|texts| texts.as_array().map(Vec::len)).unwrap_or(0);
-        let kinds: Vec<&str> = branch.values.iter().map(|(_, value)| type_of(value)).collect();
-        let one = kinds.first().copied().filter(|first| all == kinds.len() && kinds.iter().all(|kind| kind == first));
-        let numbers = all == kinds.len() && kinds.iter().all(|kind| matches!(*kind, "integer" | "number"));
-        match one.or(numbers.then_some("number")) {
-            Some(kind) => branch.set_types(&[kind]),
-            None => drop(branch.facts.shift_remove("type")),
-        }
-        branch.values.clear();
+        untext(branch, at, losses);
     }
+}
+
+/// Below one of several branches no text stands for a value: in another branch it would be itself.
+fn unhide_below(branch: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+    parts(
+        branch,
+        |part, at| {
+            if !part.values.is_empty() {
+                untext(part, at, losses);
+            }
+            unhide_below(part, at, losses);
+        },
+        at,
+    );
+}
+
+/// The type of the values that its texts stand for, without the texts.
+fn untext(node: &mut Node, at: &Place<'_>, losses: &mut Losses) {
+    losses.note(at, Lost::Keyword("enum".to_owned()));
+    let all = node.facts.shift_remove("enum").and_then(|texts| texts.as_array().map(Vec::len)).unwrap_or(0);
+    let kinds: Vec<&str> = node.values.iter().map(|(_, value)| type_of(value)).collect();
+    let one = kinds.first().copied().filter(|first| all == kinds.len() && kinds.iter().all(|kind| kind == first));
+    let numbers = all == kinds.len() && kinds.iter().all(|kind| matches!(*kind, "integer" | "number"));
+    match one.or(numbers.then_some("number")) {
+        Some(kind) => node.set_types(&[kind]),
+        None => drop(node.facts.shift_remove("type")),
+    }
+    node.values.clear();
 }

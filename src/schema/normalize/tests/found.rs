@@ -42,6 +42,10 @@ fn values() -> Vec<Found> {
             "a type of which `enum` has no value is no alternative",
             of(&json!({ "type": ["string", "integer"], "enum": ["a"] })),
         ),
+        (
+            "a text below one alternative does not hide what it is in another",
+            of(&json!({ "anyOf": [{ "properties": { "a": { "enum": [1] } } }, { "properties": { "a": {} } }] })),
+        ),
         ("an `enum` of null alone is null", of(&json!({ "enum": [null] }))),
         (
             "null is added once where the type has it and `enum` does not",
