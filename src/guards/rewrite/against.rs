@@ -7,7 +7,7 @@ use crate::model::diagnostic::Problems;
 use crate::schema::Schema;
 use serde_json::Value;
 
-const KEY: &str = "this argument holds the call's idempotency key, which only its agent gives";
+/// What to do about a step that makes a key.
 const KEYS: &str = "take the step away; for a key of your own making write `idempotency: { derive: [/order_id], upstream: { argument: NAME } }`";
 
 impl Rule {
@@ -24,7 +24,10 @@ impl Rule {
             for (within, place) in change.places().enumerate() {
                 at(place, within, &|problems| judge_place(schema, place, problems));
                 if holders.contains(&place.argument()) {
-                    at(place, within, &|problems| problems.error(KEY, KEYS));
+                    at(place, within, &|problems| {
+                        problems
+                            .error("this argument holds the call's idempotency key, which only its agent gives", KEYS);
+                    });
                 }
             }
             for (place, value) in change.values() {
