@@ -126,7 +126,7 @@ impl Rule {
         let length = body.as_bytes().len();
         let too_long = self.max_bytes.filter(|most| length > *most).map(Withheld::TooLong);
         let body = match misfit.or(too_long) {
-            Some(why) if is_result => withheld(&body, why),
+            Some(why) if is_result => withheld(&body, why, !self.may_reshape()),
             Some(why) if answer.is_error => withheld_error(&body, why),
             // What asks for input, and the handle of a task, are no results yet, and must come through.
             Some(_) | None => body,
@@ -294,8 +294,10 @@ fn words(body: &Text, why: Withheld) -> String {
     )
 }
 
-fn withheld(body: &Text, why: Withheld) -> Text {
-    let mut result = json!({ "content": [{ "type": "text", "text": words(body, why) }], "isError": false });
+/// `is_listed`: agents know the tool's output schema. What does not fit it is no result then that their SDKs hand on, unless
+/// it says that it is an error (PROTOCOL §5.1).
+fn withheld(body: &Text, why: Withheld, is_listed: bool) -> Text {
+    let mut result = json!({ "content": [{ "type": "text", "text": words(body, why) }], "isError": is_listed });
     if let Some(kind) = body.get("resultType") {
         result["resultType"] = kind.value();
     }
