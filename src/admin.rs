@@ -13,6 +13,7 @@ mod tests;
 pub mod tools;
 
 use crate::mcp::json::{FROM_AGENT, Text};
+use crate::policy::shape::AsWritten;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -103,6 +104,12 @@ async fn json_body(headers: &HeaderMap, body: Body, bytes: usize) -> Result<Opti
     }
     let arrived = tokio::time::timeout(ARRIVAL, to_bytes(body, bytes)).await;
     Ok(arrived.ok().and_then(Result::ok).and_then(|body| Text::read(body, &FROM_AGENT).ok()))
+}
+
+/// What a body says, where it is all that one of this kind has to say, and nothing else (002-07).
+fn said<T: AsWritten>(body: Option<&Text>) -> Option<T> {
+    // A list would be read as members without names.
+    body.filter(|body| body.is_object())?.parse().ok()
 }
 
 fn unfit(hint: &str) -> Response {

@@ -1,7 +1,7 @@
 //! Calls that have not come to an end, and what operators say of them. For operators with a token only.
 
 use super::operators::Operators;
-use super::{json_answer, json_body, refusal, unfit};
+use super::{json_answer, json_body, refusal, said, unfit};
 use crate::mcp::json::Text;
 use crate::model::ids::ActionId;
 use crate::store::claims::Store;
@@ -12,7 +12,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Bytes of a request's body.
@@ -34,6 +36,32 @@ pub struct Resolved {
     pub state: String,
     /// Who the ledger names.
     pub who: String,
+}
+
+/// The body of a resolution.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    /// What became of the call.
+    verdict: Word,
+    /// How the operator knows.
+    why: String,
+    /// The result of the call, where it was applied.
+    #[serde(default, rename = "result")]
+    _result: Option<Value>,
+}
+
+/// What an operator can say.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum Word {
+    /// It was carried out.
+    Applied,
+    /// It was not.
+    NotApplied,
+    /// Nobody will find out.
+    Abandon,
 }
 
 #[derive(Clone)]
@@ -96,17 +124,15 @@ async fn settle(State(desk): State<Desk>, Path(action): Path<String>, headers: H
 
 /// What the body says; none when it is not what it has to be.
 fn read(text: &Text, who: String) -> Option<Resolution> {
-    if !text.members()?.all(|(name, _)| ["verdict", "why", "result"].contains(&&*name)) {
-        return None;
-    }
-    let result = text.get("result");
-    let verdict = match (text.get("verdict")?.as_str()?.as_ref(), result) {
-        ("applied", result) => Verdict::Applied(result),
-        ("not_applied", None) => Verdict::NotApplied,
-        ("abandon", None) => Verdict::Abandon,
-        _ => return None,
+    let Said { verdict, why, .. } = said(Some(text))?;
+    // As it was written: it is what agents read.
+    let verdict = match (verdict, text.get("result")) {
+        (Word::Applied, result) => Verdict::Applied(result),
+        (Word::NotApplied, None) => Verdict::NotApplied,
+        (Word::Abandon, None) => Verdict::Abandon,
+        (Word::NotApplied | Word::Abandon, Some(_)) => return None,
     };
-    Some(Resolution { verdict, who, why: text.get("why")?.as_str()?.into_owned() })
+    Some(Resolution { verdict, who, why })
 }
 
 fn refused(unresolved: &Unresolved) -> Response {

@@ -239,9 +239,16 @@ async fn tools_are_taken_away_by_operators_with_a_reason() {
     assert_eq!((status, text.as_str()), (200, r#"{"tool":"fs__wipe","disabled":true,"who":"ann"}"#));
     assert_eq!(ask_as(good, ("fs__wiep", "disable"), why).await.0, 404);
     assert_eq!(ask_as(good, ("fs__wipe", "enable"), why).await.0, 404, "nothing is away there");
-    for wrong in
-        ["", "{}", "[]", r#"{"why":""}"#, r#"{"why":1}"#, r#"{"why":"x","who":"bob"}"#, r#"{"why":"x","why":"y"}"#]
-    {
+    for wrong in [
+        "",
+        "{}",
+        "[]",
+        r#"["x"]"#,
+        r#"{"why":""}"#,
+        r#"{"why":1}"#,
+        r#"{"why":"x","who":"bob"}"#,
+        r#"{"why":"x","why":"y"}"#,
+    ] {
         assert_eq!(ask_as(good, ("fs__wipe", "disable"), wrong).await.0, 400, "{wrong}");
     }
 }

@@ -1,8 +1,7 @@
 //! Tools that operators take away and give back (003-41). For operators with a token only.
 
 use super::operators::Operators;
-use super::{json_answer, json_body, refusal, unfit};
-use crate::mcp::json::Text;
+use super::{json_answer, json_body, refusal, said, unfit};
 use crate::model::disabled::Disabled;
 use crate::model::ids::ToolName;
 use crate::store::claims::Store;
@@ -13,6 +12,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -46,6 +46,14 @@ pub struct Changed {
     pub disabled: bool,
     /// Who the ledger names.
     pub who: String,
+}
+
+/// The body of a change.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    /// The operator's reason.
+    why: String,
 }
 
 #[derive(Clone)]
@@ -86,10 +94,9 @@ async fn change(desk: &Desk, (tool, disable): (&str, bool), headers: &HeaderMap,
         Ok(body) => body,
         Err(refusal) => return *refusal,
     };
-    let is_alone =
-        body.as_ref().and_then(Text::members).is_some_and(|mut members| members.all(|(name, _)| name == "why"));
-    let why = body.as_ref().and_then(|body| Some(body.get("why")?.as_str()?.into_owned())).filter(|_| is_alone);
-    let Some(why) = why else { return unfit("send {\"why\": \"…\"}: it stands in the ledger for good") };
+    let Some(Said { why }) = said(body.as_ref()) else {
+        return unfit("send {\"why\": \"…\"}: it stands in the ledger for good");
+    };
     let (tool, at) = (ToolName::new(tool), desk.switches.store.now());
     if disable && !(desk.switches.is_known)(&tool) {
         let hint = "name it `server__tool`, as the listing and the contracts do";

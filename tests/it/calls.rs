@@ -160,6 +160,7 @@ async fn the_door_knows_its_operators() {
     for wrong in [
         "",
         "[]",
+        r#"["abandon","w"]"#,
         "{}",
         r#"{"verdict":"abandon"}"#,
         r#"{"verdict":"abandon","why":" "}"#,
