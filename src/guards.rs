@@ -51,6 +51,8 @@ pub enum Mode {
 pub struct ToolRules {
     /// What the tool is for, in its contract's words.
     pub purpose: String,
+    /// What it is not for, in its contract's words.
+    pub not_for: Option<String>,
     /// The actions the contract declares; empty without a contract.
     pub actions: Vec<String>,
     /// Does a call change anything? Whatever is not only `read`.

@@ -1,6 +1,7 @@
 //! `toolgate explain`: which step decides a call, by which layer and rule. Nothing is executed.
 
 use super::configured;
+use super::ledger::text::plain;
 use crate::gate::judge::{Notes, Passed, Question, is_unpinned, judge};
 use crate::gate::trail::Stage;
 use crate::guards::Mode;
@@ -56,6 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let tool = ToolName::new(&args.tool);
     let out = format!("agent {} · tool {tool} · policy {}\n", caller.agent, policy.version);
     let mut screen = Screen { policy: &policy, out };
+    screen.purpose(&tool);
     screen.layers(&caller, &tool);
     for line in policy.tasks.explain(&caller) {
         let _ = writeln!(screen.out, "  budgets     limited  {line}");
@@ -128,6 +130,15 @@ impl Screen<'_> {
         match self.policy.allowlist.admit(caller, tool) {
             Ok(admitted) => shown::read_back((caller, tool, admitted.rules()), schema, arguments, &mut self.out),
             Err(_) => Ok(Cow::Borrowed(arguments)),
+        }
+    }
+
+    /// What its contract says to people of the tool (003-46).
+    fn purpose(&mut self, tool: &ToolName) {
+        let Some(rules) = self.policy.allowlist.contract_of(tool) else { return };
+        let said = [("for", Some(&rules.purpose)), ("not for", rules.not_for.as_ref())];
+        for (mark, words) in said.into_iter().filter_map(|(mark, words)| Some((mark, words?))) {
+            let _ = writeln!(self.out, "  contract    {mark:8} {}", plain(words));
         }
     }
 

@@ -201,7 +201,9 @@ mod tests {
         for profile in Profile::ALL {
             assert!(PROVIDERS.profiles.contains_key(&profile), "{profile}");
         }
-        assert_eq!(as_of().len(), "2026-11-21".len());
+        let day = regex::Regex::new("^20[0-9]{2}-[0-1][0-9]-[0-3][0-9]$").unwrap();
+        let programs_of: serde_json::Value = serde_json::from_str(include_str!("limits/programs.json")).unwrap();
+        assert!(day.is_match(as_of()) && day.is_match(programs_of["as_of"].as_str().unwrap()));
         assert_eq!(programs(), ["claude-code", "cursor", "vscode", "windsurf"]);
         assert_eq!(of_program("cursor").map(|caps| (caps.tools, caps.name)), Some((40, 51)));
         assert_eq!(of_program("emacs"), None);

@@ -14,6 +14,7 @@ const POLICY: &str = r#"
 contracts:
   oracle__pay:
     purpose: test
+    not_for: paying oneself
     actions: [pay]
     permission: { roles: [payer], tenant: /tenant_id }
     rules: [ { code: too_much, when: "arguments.amount > 100" } ]
@@ -189,7 +190,7 @@ fn masked(text: &str) -> String {
     id.replace_all(&version.replace_all(text, "policy VERSION"), "ACTION_ID").into_owned()
 }
 
-/// `explain` tells every step up to the one that decides, and what would follow; nothing is executed.
+/// 003-46: `explain` tells what the tool is for, and every step up to the one that decides, and what would follow; nothing is executed.
 #[tokio::test]
 async fn explain_tells_the_steps() {
     let policy = format!(

@@ -66,7 +66,7 @@ fn section_by_section(
     let rewrite = compile_rewrite(&contract, problems);
     let Contract {
         purpose,
-        not_for: _, // for readers
+        not_for,
         actions,
         permission,
         arguments,
@@ -100,6 +100,7 @@ fn section_by_section(
     let arguments = arguments.beside(&judged, &named).stripping(strip_empty_optionals);
     ToolRules {
         purpose,
+        not_for,
         side_effect: effect::changes(&actions),
         actions,
         rollback: effect::rollback(side_effect.as_ref()),
