@@ -1,8 +1,8 @@
 //! One contract as written → as run.
 
 use super::server_of;
-use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, output, permission};
-use crate::guards::{results, rewrite, rules, secrets};
+use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, permission};
+use crate::guards::{rewrite, rules};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName};
 use crate::model::pointer::{is_pointer, steps};
@@ -88,12 +88,10 @@ fn section_by_section(
         providers_allowed,
     } = contract;
     let rules = problems.under(rules::Settings::NAME, |problems| rules.compile_beside(&arguments.0, problems));
-    let arguments = problems.under(arguments::Settings::NAME, |problems| arguments.compile(problems));
-    let permission = problems.under(permission::Settings::NAME, |problems| permission.compile(problems));
-    let secrets = problems.under(secrets::Settings::NAME, |problems| secrets.compile(problems));
-    let results = problems.under(results::Settings::NAME, |problems| results.map(|written| written.compile(problems)));
-    let output = problems.under(output::Settings::NAME, |problems| output.compile(problems));
-    let confirms = confirms.map(|one| problems.under(confirms::Settings::NAME, |problems| one.compile(problems)));
+    let (arguments, permission) = (section(arguments, problems), section(permission, problems));
+    let (secrets, output) = (section(secrets, problems), section(output, problems));
+    let results = results.map(|written| section(written, problems));
+    let confirms = confirms.map(|written| section(written, problems));
     let needs = needs(&permission, confirms.as_ref(), variants.as_ref().map(|variants| variants.by.as_str()));
     let judged = [paths(&needs, idempotency.as_ref()), rules.reads().to_vec(), rewrite.reads()].concat();
     let named: Vec<String> = [audit.clone(), rewrite.brings(), secrets.names().collect()].concat();
@@ -122,6 +120,10 @@ fn section_by_section(
         results: results.unwrap_or_default(),
         audit,
     }
+}
+
+fn section<S: Section>(written: S, problems: &mut Problems) -> S::Rule {
+    problems.under(S::NAME, |problems| written.compile(problems))
 }
 
 /// What needs no compiling.
