@@ -143,8 +143,11 @@ impl App {
         tasks::spawn("operators", accept::serve(operators, Crowd::of_operators(), answer, self.stop.clone()));
         let sweeping = self.door.clone();
         let sweeper = tasks::spawn("session sweep", async move {
+            let mut policies = sweeping.policy.changes();
             loop {
-                tokio::time::sleep(SWEEP).await;
+                // An error says that there will be no other policy, and toolgate ends.
+                let _ = tokio::time::timeout(SWEEP, policies.changed()).await;
+                sweeping.sessions.keep(sweeping.policy.current().identity.callers()).await;
                 sweeping.sessions.sweep(false).await;
                 sweeping.metrics.sessions(sweeping.sessions.count());
             }

@@ -221,11 +221,18 @@ impl Sessions {
     /// Ends all sessions, or those that nobody used for an hour.
     pub async fn sweep(&self, all: bool) {
         let now = self.clock.steady();
-        let old: Vec<_> = {
-            let open = self.open.lock();
-            open.values().filter(|session| all || now.saturating_sub(*session.used.lock()) > IDLE).cloned().collect()
-        };
-        futures_util::future::join_all(old.iter().map(|session| self.end(session))).await;
+        self.end_each(|session| all || now.saturating_sub(*session.used.lock()) > IDLE).await;
+    }
+
+    /// Ends the sessions of everybody who is none of `callers` any more, whatever streams of theirs are open.
+    pub async fn keep(&self, callers: &[Arc<Caller>]) {
+        let is_known = |session: &Session| callers.iter().any(|caller| caller.is_same(&session.caller));
+        self.end_each(|session| !is_known(session)).await;
+    }
+
+    async fn end_each(&self, is_over: impl Fn(&Session) -> bool) {
+        let over: Vec<_> = self.open.lock().values().filter(|session| is_over(session)).cloned().collect();
+        futures_util::future::join_all(over.iter().map(|session| self.end(session))).await;
     }
 }
 

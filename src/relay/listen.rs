@@ -18,8 +18,9 @@ const SIDE_BY_SIDE: usize = 16;
 
 impl Relay {
     pub(super) async fn listen(&self, request: &Request) -> Result<Message, Failed> {
-        let mut tools_changed = self.tools_changed.clone();
+        let (mut tools_changed, mut policies) = (self.tools_changed.clone(), self.policy.changes());
         tools_changed.borrow_and_update();
+        policies.borrow_and_update();
         let params = request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
         let mut wanted = params.get("notifications").and_then(Text::object).unwrap_or_default();
         let tools = wanted.remove(TOOLS).is_some_and(|flag| flag.is_true());
@@ -33,6 +34,11 @@ impl Relay {
             tokio::select! {
                 () = request.outlet.closed() => break,
                 () = self.closing.cancelled() => return Ok(ended(request)),
+                changed = policies.changed() => {
+                    // Whoever may hear other things now, or nothing, has to ask again.
+                    let is_known = self.policy.current().identity.callers().contains(&request.caller);
+                    if changed.is_err() || !is_known { return Ok(ended(request)); }
+                }
                 changed = tools_changed.changed(), if tools => {
                     let note = Message::notification("notifications/tools/list_changed", None);
                     if changed.is_err() || !tell(request, vec![note]).await { break; }

@@ -151,3 +151,35 @@ async fn behind_stdio_a_caller_is_what_the_files_say_now() {
         assert_eq!(server.executions().iter().filter(|execution| execution.tool == "pay").count(), 1);
     }
 }
+
+/// The streams of an agent that is taken away end, on both wires, and those of others go on.
+#[tokio::test]
+async fn nobody_listens_on_who_is_taken_away() {
+    let other = format!("  - {{ agent: other, token: {SECOND} }}\n");
+    let both = format!("{}{other}", callers("teller"));
+    let server = Script::new().tool("pay", Behaviour::Answers).start().await;
+    let setup = Setup::new().server("oracle", &server).callers(&both).policy(&policy(""));
+    let gate = crate::stage::Gate { gate: setup.start().await };
+    let wanted = json!({ "notifications": { "toolsListChanged": true } });
+    let mut streams = Vec::new();
+    for token in [TOKEN, SECOND] {
+        let agent = gate.agent().token(token);
+        streams.push((token, agent.post(&agent.request("subscriptions/listen", wanted.clone())).await));
+        streams.push((token, agent.initialized().await.get(None).await));
+    }
+    gate.setup().clone().callers(&other).write();
+    gate.hang_up();
+    for (token, mut stream) in streams {
+        if token == TOKEN {
+            let ended = async { while stream.next().await.is_some() {} };
+            tokio::time::timeout(DEADLINE, ended).await.expect("the stream ends");
+        } else {
+            loop {
+                let said = stream.message().await;
+                if said["method"] == "notifications/tools/list_changed" {
+                    break;
+                }
+            }
+        }
+    }
+}
