@@ -14,6 +14,7 @@ use crate::guards::ToolRules;
 use crate::guards::secrets::Sealed;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
+use crate::upstream::owners::Shaping as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(super) struct Delivery<'a> {
 
 impl Delivery<'_> {
     fn shaper(&self) -> Shaper {
-        Shaper { tool: self.tool.clone(), rules: self.rules.clone() }
+        Shaper { tool: self.tool.clone(), rules: self.rules.clone(), mode: self.call.policy.mode }
     }
 }
 
@@ -54,7 +55,7 @@ pub(super) async fn deliver(
         let (ended, late) = once(&delivery, sealed, terms).await;
         trail.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
-            return trail.answered(rules.side_effect, ended).map(|answer| delivery.tool.shaped(rules, answer));
+            return trail.answered(rules.side_effect, ended).map(|answer| delivery.shaper().result(answer));
         };
         proven = proof::of(&ended, rules, rule).after(proven);
         held.proof = proven;
@@ -72,7 +73,7 @@ pub(super) async fn deliver(
             continue;
         }
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it is read.
-        return finish(held, (ended, late), &delivery, trail).map(|answer| delivery.tool.shaped(rules, answer));
+        return finish(held, (ended, late), &delivery, trail).map(|answer| delivery.shaper().result(answer));
     }
 }
 
@@ -83,8 +84,8 @@ fn finish(
     delivery: &Delivery<'_>,
     trail: &mut Trail,
 ) -> Result<Message, Refusal> {
-    let Delivery { rules, tool, .. } = *delivery;
-    held.late = late.map(|exchange| Late { exchange, rules: rules.clone(), tool: tool.clone() });
+    let rules = delivery.rules;
+    held.late = late.map(|exchange| Late { exchange, shaper: delivery.shaper() });
     let structured = ended.as_ref().ok().and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
     held.cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
     trail.cost = held.cost.unwrap_or(trail.cost);

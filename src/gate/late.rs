@@ -2,9 +2,8 @@
 //! (SEMANTICS §4).
 
 use super::proof::{self, Proof};
-use super::toolbox::Tool;
+use super::shaper::Shaper;
 use super::trail::Broken;
-use crate::guards::ToolRules;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::ids::ActionId;
@@ -14,6 +13,7 @@ use crate::store::state::command::{Command, Settle};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::Evidence;
 use crate::telemetry::tasks;
+use crate::upstream::owners::Shaping as _;
 use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,10 +31,8 @@ pub(super) type Exchange = Pin<Box<dyn Future<Output = Result<Message, Broken>> 
 pub(super) struct Late {
     /// The rest of the exchange.
     pub(super) exchange: Exchange,
-    /// What its contract says of errors and results.
-    pub(super) rules: Arc<ToolRules>,
-    /// What was called.
-    pub(super) tool: Arc<Tool>,
+    /// What was called, and what its contract says of errors and results.
+    pub(super) shaper: Shaper,
 }
 
 impl Late {
@@ -43,10 +41,10 @@ impl Late {
         tasks::spawn("late answer", async move {
             let Ok(ended) = tokio::time::timeout(LATEST, self.exchange).await else { return };
             let Ok(answer) = &ended else { return };
-            let Some(rule) = &self.rules.idempotency else { return };
-            let phase = match proof::of(&ended, &self.rules, rule) {
+            let Some(rule) = &self.shaper.rules.idempotency else { return };
+            let phase = match proof::of(&ended, &self.shaper.rules, rule) {
                 Proof::Answered => {
-                    let answer = self.tool.shaped(&self.rules, answer.clone());
+                    let answer = self.shaper.result(answer.clone());
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match keep(&*store, answer.is_error, body).await {
                         Ok(stored) => Phase::Completed(stored),

@@ -2,7 +2,7 @@
 //! answer was the handle of a task.
 
 use super::toolbox::Tool;
-use crate::guards::ToolRules;
+use crate::guards::{Mode, ToolRules};
 use crate::mcp::message::Message;
 use crate::upstream::owners::{Owned, Shaping};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub(super) struct Shaper {
     pub(super) tool: Arc<Tool>,
     pub(super) rules: Arc<ToolRules>,
+    pub(super) mode: Mode,
 }
 
 impl Shaper {
@@ -24,12 +25,11 @@ impl Shaper {
 
 impl Shaping for Shaper {
     fn result(&self, answer: Message) -> Message {
-        self.tool.shaped(&self.rules, answer)
+        self.tool.shaped((&self.rules, self.mode), answer)
     }
 
     fn standing(&self, said: Message) -> Message {
-        let results = &self.rules.results;
-        if results.acts() { results.shape_task(said, self.tool.output()) } else { said }
+        self.rules.results.shape_task(said, self.mode, self.tool.output())
     }
 
     fn remark(&self, said: Message) -> Option<Message> {

@@ -4,7 +4,7 @@
 use super::collisions;
 use super::pinned::{self, Told};
 use super::shown::Variants;
-use crate::guards::ToolRules;
+use crate::guards::{Mode, ToolRules};
 use crate::mcp::message::Message;
 use crate::mcp::tools::Definition;
 use crate::model::ids::{ServerName, ToolName};
@@ -41,8 +41,8 @@ pub struct Tool {
 
 impl Tool {
     /// Its answer as the agent may read it (step 16).
-    pub fn shaped(&self, rules: &ToolRules, answer: Message) -> Message {
-        if rules.results.acts() { rules.results.shape(answer, self.output()) } else { answer }
+    pub fn shaped(&self, (rules, mode): (&ToolRules, Mode), answer: Message) -> Message {
+        rules.results.shape(answer, mode, self.output())
     }
 
     /// Its output schema, if it has one.

@@ -3,7 +3,7 @@
 //!
 //! Before the answer is kept, so that a replay is byte for byte what the agent read at first.
 
-use super::Section;
+use super::{Mode, Section};
 use crate::mcp::json::place::Step;
 use crate::mcp::json::{FROM_SERVER, Kind, Scalar, Text};
 use crate::mcp::message::{Kind as Of, Message};
@@ -44,7 +44,7 @@ pub struct Settings {
     /// What is taken out, in this order.
     pub redact: Vec<redaction::Settings>,
     /// Whether `structuredContent` must fit the tool's own `outputSchema`, where it has one; a result that does not is
-    /// withheld.
+    /// withheld. A contract without `results` checks it, too, in enforce mode, where the schema can be judged.
     pub output_schema: Checking,
 }
 
@@ -65,7 +65,19 @@ pub enum Checking {
 pub struct Rule {
     max_bytes: Option<usize>,
     redactions: Vec<Redaction>,
-    checks: bool,
+    checks: Checks,
+}
+
+/// When results are held to the tool's own output schema.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Checks {
+    /// Never.
+    #[default]
+    Never,
+    /// Where contracts are enforced and the schema can be judged.
+    Usually,
+    /// Always: the contract asks for it.
+    Always,
 }
 
 /// A tool's output schema; none where it has none.
@@ -100,16 +112,30 @@ impl Section for Settings {
                 written.map(|(index, one)| problems.under(index.to_string(), |problems| one.compile(problems)));
             compiled.flatten().collect()
         });
-        Rule { max_bytes, redactions, checks: output_schema == Checking::Check }
+        let checks = if output_schema == Checking::Check { Checks::Always } else { Checks::Never };
+        Rule { max_bytes, redactions, checks }
     }
 }
 
 // === impl Rule ===
 
 impl Rule {
-    /// Whether a result can come out otherwise than it went in.
-    pub fn acts(&self) -> bool {
-        self.checks || self.may_reshape()
+    /// Of a contract that says nothing of results.
+    pub fn usual() -> Self {
+        Self { checks: Checks::Usually, ..Self::default() }
+    }
+
+    /// Whether a result can come out otherwise than it went in, with a tool of that output schema.
+    fn acts(&self, mode: Mode, output: Output<'_>) -> bool {
+        self.may_reshape() || self.judges(mode, output)
+    }
+
+    fn judges(&self, mode: Mode, output: Output<'_>) -> bool {
+        match self.checks {
+            Checks::Never => false,
+            Checks::Usually => mode == Mode::Enforce && matches!(output, Some(Ok(_))),
+            Checks::Always => output.is_some(),
+        }
     }
 
     /// Whether a result that fits the tool's output schema may come out without fitting it.
@@ -118,10 +144,10 @@ impl Rule {
     }
 
     /// The answer as the agent may read it. An error stays an error, under its code; a question to the agent stays one.
-    pub fn shape(&self, answer: Message, output: Output<'_>) -> Message {
-        let Some(body) = answer.body.clone().filter(|_| self.acts()) else { return answer };
+    pub fn shape(&self, answer: Message, mode: Mode, output: Output<'_>) -> Message {
+        let Some(body) = answer.body.clone().filter(|_| self.acts(mode, output)) else { return answer };
         let is_result = !answer.is_error && !is_pending(&body);
-        let misfit = if is_result { self.misfit(&body, output) } else { None };
+        let misfit = if is_result && self.judges(mode, output) { misfit(&body, output) } else { None };
         let body = self.redacted(body, is_result);
         let length = body.as_bytes().len();
         let too_long = self.max_bytes.filter(|most| length > *most).map(Withheld::TooLong);
@@ -135,9 +161,9 @@ impl Rule {
     }
 
     /// What says how a task stands. The result or error that it ended with is shaped like any other.
-    pub fn shape_task(&self, said: Message, output: Output<'_>) -> Message {
-        if said.is_error {
-            return self.shape(said, output);
+    pub fn shape_task(&self, said: Message, mode: Mode, output: Output<'_>) -> Message {
+        if said.is_error || !self.acts(mode, output) {
+            return self.shape(said, mode, output);
         }
         let Some(mut members) = said.body.as_ref().and_then(Text::object) else { return said };
         let endings = [("result", false), ("error", true)];
@@ -150,7 +176,7 @@ impl Rule {
         let mut members = self.redacted(members.text(), false).object().unwrap_or_default();
         for (key, ending, is_error) in endings {
             let Some(ending) = ending else { continue };
-            if let Some(shaped) = self.shape(Message::response(None, ending, is_error), output).body {
+            if let Some(shaped) = self.shape(Message::response(None, ending, is_error), mode, output).body {
                 members.set(key, shaped);
             }
         }
@@ -167,15 +193,6 @@ impl Rule {
         (!is_withheld).then(|| Message { body: Some(body), ..said })
     }
 
-    /// Does the result break its schema? One that says `isError` need not have what the schema describes.
-    fn misfit(&self, body: &Text, output: Output<'_>) -> Option<Withheld> {
-        let schema = output.filter(|_| self.checks && !body.get("isError").is_some_and(|flag| flag.is_true()))?;
-        let Ok(schema) = schema else { return Some(Withheld::NotJudged) };
-        let structured = body.get("structuredContent");
-        let fits = structured.is_some_and(|structured| schema.accepts(&structured.value()).is_ok());
-        (!fits).then_some(Withheld::Misfit)
-    }
-
     fn redacted(&self, body: Text, is_result: bool) -> Text {
         self.redactions.iter().fold(body, |body, redaction| match redaction {
             Redaction::Place { path, with } if is_result => at_place(&body, path, with),
@@ -183,6 +200,15 @@ impl Rule {
             Redaction::Pattern { pattern, with } => wherever(&body, pattern, with),
         })
     }
+}
+
+/// Does the result break its schema? One that says `isError` need not have what the schema describes.
+fn misfit(body: &Text, output: Output<'_>) -> Option<Withheld> {
+    let schema = output.filter(|_| !body.get("isError").is_some_and(|flag| flag.is_true()))?;
+    let Ok(schema) = schema else { return Some(Withheld::NotJudged) };
+    let structured = body.get("structuredContent");
+    let fits = structured.is_some_and(|structured| schema.accepts(&structured.value()).is_ok());
+    (!fits).then_some(Withheld::Misfit)
 }
 
 /// Takes out what stands at the place in `structuredContent`, and in every text of `content` that is JSON itself. Other texts

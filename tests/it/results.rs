@@ -16,12 +16,13 @@ contracts:
     secrets: []
     results: { max_bytes: 2048, redact: [ { pointer: /iban }, { pattern: 'tel [0-9]+', with: tel } ] }
   bank__read: { purpose: test, actions: [read], secrets: [], results: { output_schema: check } }
-  bank__open: { purpose: test, actions: [read], secrets: [] }
+  bank__plain: { purpose: test, actions: [read], secrets: [] }
+  bank__open: { purpose: test, actions: [read], secrets: [], results: { output_schema: off } }
 ";
 
 fn tools() -> Vec<Value> {
     let schema = json!({ "type": "object", "properties": { "iban": { "type": "string" } }, "required": ["iban"] });
-    ["pay", "read", "open"]
+    ["pay", "read", "plain", "open"]
         .map(|name| {
             let mut tool = tool(name);
             tool["outputSchema"] = schema.clone();
@@ -31,8 +32,12 @@ fn tools() -> Vec<Value> {
 }
 
 async fn stage() -> (Puppet, Gate) {
+    stage_in("enforce").await
+}
+
+async fn stage_in(mode: &'static str) -> (Puppet, Gate) {
     let puppet = Puppet::with(tools()).await;
-    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY);
+    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY).mode(mode);
     let gate = setup.start().await;
     (puppet, Gate { gate })
 }
@@ -91,11 +96,18 @@ fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
 
-/// The issue, "outputSchema checked": without a rule a result is the server's; with one it must fit, and a tool's own error
-/// need not. What may come out otherwise than its schema says is listed without it (PROTOCOL §5.1).
+/// Issue 4, "outputSchema checked": a result must fit, unless the contract says otherwise; where nothing is enforced, only if
+/// it says so. A tool's own error need not fit. What may come out otherwise than its schema says is listed without it
+/// (PROTOCOL §5.1).
 #[tokio::test]
-async fn a_result_fits_its_schema_where_the_contract_asks_for_that() {
-    let (puppet, gate) = stage().await;
+async fn a_result_fits_its_schema() {
+    for mode in ["enforce", "observe"] {
+        fits_in(mode).await;
+    }
+}
+
+async fn fits_in(mode: &'static str) {
+    let (puppet, gate) = stage_in(mode).await;
     for (structured, is_error, fits) in
         [(json!({ "iban": "a" }), false, true), (json!({ "iban": 7 }), false, false), (json!({}), true, true)]
     {
@@ -103,7 +115,8 @@ async fn a_result_fits_its_schema_where_the_contract_asks_for_that() {
             json!({ "resultType": "complete", "content": [], "isError": is_error, "structuredContent": structured });
         let written = result.clone();
         puppet.answers(move |_| Answer::Result(written.clone()));
-        for (tool, passes) in [("bank__read", fits), ("bank__open", true)] {
+        let rows = [("bank__read", fits), ("bank__plain", fits || mode == "observe"), ("bank__open", true)];
+        for (tool, passes) in rows {
             let answer = without_ours(&gate.agent().call(tool, json!({})).await);
             let mut expected = result.clone();
             expected["_meta"] = json!({});
@@ -119,7 +132,7 @@ async fn a_result_fits_its_schema_where_the_contract_asks_for_that() {
     let listed = gate.agent().ask("tools/list", json!({})).await;
     let has: Vec<bool> =
         listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool.get("outputSchema").is_some()).collect();
-    assert_eq!(has, [false, true, true], "{listed}");
+    assert_eq!(has, [false, true, true, true], "{listed}");
 }
 
 /// SECURITY §9 "result too big", SEMANTICS §4: an answer that is too long to be read at all has been given all the same: what

@@ -22,15 +22,15 @@ fn body(message: &Message) -> String {
 }
 
 fn shaped(settings: &Value, written: &str) -> String {
-    body(&rule(settings).shape(result(written), None))
+    body(&rule(settings).shape(result(written), Mode::Enforce, None))
 }
 
 /// Transparent: what no rule touches arrives as it was sent.
 #[test]
 fn without_a_rule_nothing_is_touched() {
     let written = r#"{ "content" : [], "n":1.50 , "structuredContent":{"a":1e0}}"#;
-    assert!(!Rule::default().acts());
-    assert_eq!(body(&Rule::default().shape(result(written), None)), written);
+    assert!(!Rule::default().acts(Mode::Enforce, None));
+    assert_eq!(body(&Rule::default().shape(result(written), Mode::Enforce, None)), written);
     assert_eq!(
         shaped(&json!({ "max_bytes": 1024, "redact": [{ "pointer": "/b" }, { "pattern": "x" }] }), written)
             .replace(' ', ""),
@@ -84,7 +84,7 @@ fn patterns_are_redacted_everywhere() {
     let expected = r#"{"resultType":"complete","content":[{"type":"text","text":"a $0 [redacted]"}],"structuredContent":{"$0#1":["x$0",{"type":"$0"}],"n":12345,"a $0#2":"$0"},"requestState":"state 123-45"}"#;
     assert_eq!(shaped(&settings, written), expected);
     let error = Message::error(None, -32000, "no 123-45", Some(Text::of(&json!({ "of": "123-45", "123-45": 1 }))));
-    let shaped = rule(&settings).shape(error, None);
+    let shaped = rule(&settings).shape(error, Mode::Enforce, None);
     assert_eq!(
         (body(&shaped).as_str(), shaped.is_error),
         (r#"{"code":-32000,"message":"no $0","data":{"of":"$0","$0#1":1}}"#, true)
@@ -114,7 +114,7 @@ fn what_is_too_long_is_withheld() {
     let asks = format!(r#"{{"resultType":"input_required","requestState":"{long}"}}"#);
     assert_eq!(shaped(&settings, &asks), asks);
     let error = Message::error(None, -32042, &long, None);
-    let error = rule(&settings).shape(error, None);
+    let error = rule(&settings).shape(error, Mode::Enforce, None);
     assert!(error.is_error && body(&error).contains("-32042") && !body(&error).contains(&long), "{}", body(&error));
 }
 
@@ -135,11 +135,16 @@ fn what_does_not_fit_its_schema_is_withheld() {
         (r#"{"content":[]}"#, None, true),
         (r#"{"content":[],"structuredContent":{"id":"a"}}"#, Some(&broken), false),
     ] {
-        let shaped = body(&check.shape(result(written), output));
+        let shaped = body(&check.shape(result(written), Mode::Enforce, output));
         assert_eq!(shaped == written, fits, "{shaped}");
         assert_eq!(shaped.contains("withheld"), !fits, "{shaped}");
+        // Without a word in the contract: where it is enforced, and where the schema can be judged.
+        let usual = |mode| body(&Rule::usual().shape(result(written), mode, output)) == written;
+        let is_judged = output.is_some_and(std::result::Result::is_ok);
+        assert_eq!(usual(Mode::Enforce), fits || !is_judged, "{written}");
+        assert!(usual(Mode::Observe), "{written}");
         let off = rule(&json!({ "output_schema": "off" }));
-        assert_eq!(body(&off.shape(result(written), output)), written);
+        assert_eq!(body(&off.shape(result(written), Mode::Enforce, output)), written);
     }
 }
 
@@ -149,12 +154,12 @@ fn results_of_tasks_are_shaped_too() {
     let rule = rule(&json!({ "redact": [{ "pointer": "/pin" }] }));
     let inner = r#"{"content":[],"structuredContent":{"pin":1234}}"#;
     let expected = r#"{"content":[],"structuredContent":{"pin":"[redacted]"}}"#;
-    assert_eq!(body(&rule.shape(result(inner), None)), expected);
+    assert_eq!(body(&rule.shape(result(inner), Mode::Enforce, None)), expected);
     let around = r#"{"resultType":"complete","status":"completed","result":RESULT,"x":1}"#;
-    let shaped = rule.shape_task(result(&around.replace("RESULT", inner)), None);
+    let shaped = rule.shape_task(result(&around.replace("RESULT", inner)), Mode::Enforce, None);
     assert_eq!(body(&shaped), around.replace("RESULT", expected));
     let working = r#"{"resultType":"complete","status":"working","taskId":"1234"}"#;
-    assert_eq!(body(&rule.shape_task(result(working), None)), working);
+    assert_eq!(body(&rule.shape_task(result(working), Mode::Enforce, None)), working);
 }
 
 /// What cannot be meant is an error when it is loaded.

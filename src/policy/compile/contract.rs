@@ -2,7 +2,7 @@
 
 use super::server_of;
 use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, permission};
-use crate::guards::{rewrite, rules};
+use crate::guards::{results, rewrite, rules};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName};
 use crate::model::pointer::{is_pointer, steps};
@@ -117,7 +117,7 @@ fn section_by_section(
         output,
         budget,
         secrets,
-        results: results.unwrap_or_default(),
+        results: results.unwrap_or_else(results::Rule::usual),
         audit,
     }
 }
