@@ -23,6 +23,9 @@ pub struct Args {
     /// Configuration files, directories that hold a toolgate.yaml, or policy files at or below one
     /// [default: ./toolgate.yaml, ~/.config/toolgate/toolgate.yaml, /etc/toolgate/toolgate.yaml]
     paths: Vec<PathBuf>,
+    /// The configuration, as other commands take it: the same as a path
+    #[arg(long, value_name = "FILE", conflicts_with = "paths")]
+    config: Option<PathBuf>,
     /// Also start or reach each tool server, say which revisions agents will be offered, and compare the contracts with the
     /// tools' own schemas
     #[arg(long)]
@@ -31,13 +34,14 @@ pub struct Args {
 
 /// Prints every problem and one line that sums up. 0: no error, 1: an error.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let (text, code) = judge(&args.paths)?;
+    let paths = args.config.as_ref().map_or(&*args.paths, std::slice::from_ref);
+    let (text, code) = judge(paths)?;
     std::io::stdout().write_all(text.as_bytes())?;
     if code > 0 || !args.connect {
         return Ok(code);
     }
     let mut answered = true;
-    for configuration in configurations(&args.paths)? {
+    for configuration in configurations(paths)? {
         let (text, all) = connect::connect(&configuration)?;
         std::io::stdout().write_all(text.as_bytes())?;
         answered &= all;

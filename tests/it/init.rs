@@ -81,7 +81,7 @@ async fn an_agent_that_starts_its_servers_is_taken_over_and_given_back() {
     let (exit, said, _) = run(&setup, &["check"]).await;
     assert!(exit == 1 && said.contains("`GITHUB_TOKEN` is not set") && !said.contains(SECRET), "{said}");
     let told = setup.clone().environment("GITHUB_TOKEN", SECRET);
-    let (exit, said, wrong) = run(&told, &["check"]).await;
+    let (exit, said, wrong) = run(&told, &["check", "--config", "toolgate.yaml"]).await;
     assert_eq!(exit, 0, "{said}{wrong}");
 
     // What the agent starts now is toolgate, and behind it the server with what it was given before.
@@ -108,6 +108,7 @@ async fn an_agent_that_starts_its_servers_is_taken_over_and_given_back() {
 
     let (exit, said, _) = run(&setup, &["init", "--undo"]).await;
     assert_eq!(exit, 0, "{said}");
+    insta::assert_snapshot!("taken_back", quiet(&setup, &said));
     assert_eq!(files(setup.directory()), before);
     assert!(!setup.directory().join("policies").exists());
     assert_eq!(run(&setup, &["init", "--undo"]).await.0, 1, "there is nothing left to take back");
