@@ -241,7 +241,7 @@ impl Live {
 struct Scope {
     /// As they are named, and without links.
     files: BTreeSet<PathBuf>,
-    /// Directories in which every file counts.
+    /// Directories in which every file counts, as they are named, and without links.
     deep: Vec<PathBuf>,
 }
 
@@ -250,8 +250,10 @@ impl Scope {
         let named = reading.files.iter().flat_map(|file| [file.clone(), Path::new(".").join(file)]);
         let found = reading.files.iter().filter_map(|file| file.canonicalize().ok());
         let files = named.chain(found).collect();
-        let deep = reading.watched.iter().filter(|(_, deep)| *deep).map(|(directory, _)| directory.clone()).collect();
-        Self { files, deep }
+        let deep = reading.watched.iter().filter(|(_, deep)| *deep).map(|(directory, _)| directory);
+        // The system tells of a directory that is named from here by its whole name.
+        let deep = deep.flat_map(|directory| [Some(directory.clone()), directory.canonicalize().ok()]);
+        Self { files, deep: deep.flatten().collect() }
     }
 
     /// Whether it may matter. Reading a file must not lead to reading it again, nor a log that grows beside one.

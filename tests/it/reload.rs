@@ -226,6 +226,28 @@ async fn a_hangup_reads_the_files_again() {
     answers_with(&gate, "hung_up").await;
 }
 
+/// A file that is written over where it lies, in a directory of policies that is named from where toolgate runs, is in force
+/// without a signal.
+#[tokio::test]
+async fn a_file_of_a_directory_is_read_again_when_it_is_written_over() {
+    let puppet = Puppet::with(vec![tool("read")]).await;
+    let server = format!("url: \"{}\"", puppet.url());
+    let setup = Setup::new().server_with("oracle", &server).more("policies: [policies]");
+    let file = setup.directory().join("policies/one.yaml");
+    std::fs::create_dir(setup.directory().join("policies")).unwrap();
+    std::fs::write(&file, policy("before")).unwrap();
+    setup.write();
+    let mut agent = Launched::start(&setup, &[], false).await;
+    assert_eq!(refused_with(&mut agent).await, "before");
+    let changed = async {
+        while refused_with(&mut agent).await != "after" {
+            std::fs::write(&file, policy("after")).unwrap();
+        }
+    };
+    tokio::time::timeout(DEADLINE, changed).await.expect("the change is in force");
+    agent.end().await;
+}
+
 /// An agent that launched toolgate is judged by a changed policy, too, and by the last good one while the files are wrong.
 #[tokio::test]
 async fn behind_stdio_a_change_is_in_force_and_an_invalid_one_is_not() {
