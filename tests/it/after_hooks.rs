@@ -2,7 +2,7 @@
 //! with the final arguments; nobody waits for them, and nothing they do changes an answer.
 
 use crate::harness::agent::Agent;
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::gate::{Gate, Setup, undo};
 use crate::harness::hook_server::{HookServer, Says, Told};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
@@ -12,12 +12,15 @@ use std::fmt::Write as _;
 
 /// Each tool, what it does and what its contract says.
 const TOOLS: [(&str, &str); 9] = [
-    ("answers", "actions: [pay], irreversible: true"),
+    ("answers", "actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }"),
     ("says", "actions: [read]"),
     ("long", "actions: [read]"),
-    ("fails", "actions: [pay], irreversible: true"),
+    ("fails", "actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }"),
     ("errs", "actions: [read]"),
-    ("never", "actions: [pay], irreversible: true, budget: { timeout_ms: 300 }"),
+    (
+        "never",
+        "actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, budget: { timeout_ms: 300 }",
+    ),
     ("broken", "actions: [read]"),
     ("held", "actions: [read]"),
     ("hidden", "actions: [read], owner_only: true"),
@@ -39,7 +42,7 @@ async fn stage(hooks: &HookServer, hook: &[(&str, &str, &str)], more: &str) -> (
         Behaviour::Answers,
     ];
     let mut script = Script::new();
-    let mut policy = "contracts:\n".to_owned();
+    let mut policy = format!("contracts:\n{}\n", undo("oracle__answers"));
     for ((tool, contract), behaviour) in TOOLS.into_iter().zip(behaviours) {
         script = script.tool(tool, behaviour);
         let rewrite = "rewrite: [ { name: source, set: { /source: toolgate } } ]";

@@ -13,11 +13,12 @@ const TOKEN: &str = "token-of-the-bot-of-tenant-one";
 const CALLERS: &str =
     "  - { agent: bot, token: token-of-the-bot-of-tenant-one, tenant: t_001, roles: [teller, clerk] }\n";
 const POLICY: &str = "contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
   oracle__pay:
     purpose: a test
-    actions: [pay]
+    actions: [write]
     secrets: []
-    irreversible: true
+    side_effect: { writes: test, rollback: { tool: oracle__undo } }
     permission: { tenant: /tenant_id }
     arguments: { properties: { amount: { type: integer, maximum: 1000 }, who: { type: object } }, additionalProperties: true }
     rules: [ { code: too_much, when: \"has(arguments.amount) && arguments.amount > 900\" } ]
@@ -325,8 +326,7 @@ async fn hooks_see_references_and_no_values() {
     let server = Script::new().tool("pay", Behaviour::Answers).start().await;
     let lines = hooks.hooks(&[("one", "before", "oracle__pay"), ("two", "after", "oracle__pay")], "");
     let bound = "secrets: { key: { env: KEY, for: [ { server: oracle, tool: pay, pointer: /token } ] } }\n";
-    let policy =
-        "contracts: { oracle__pay: { purpose: a test, actions: [pay], irreversible: true, secrets: [/token] } }\n";
+    let policy = "contracts: { oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }, oracle__pay: { purpose: a test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [/token] } }\n";
     let setup = Setup::new().server("oracle", &server).callers(CALLERS).policy(policy);
     let gate = setup.more(&format!("{lines}{bound}")).environment("KEY", CANARY).start().await;
     let written = json!({ "token": "<secret_ref:key>" });

@@ -14,7 +14,7 @@ const PAY: &str = "oracle__pay";
 /// A toolgate before a server that runs `pay` and hangs up, with these lines for operators.
 async fn stage(more: &str) -> (ToolServer, Gate) {
     let server = Script::new().tool("pay", Behaviour::HangsUp).tool("held", Behaviour::Held).start().await;
-    let setup = Setup::new().server("oracle", &server).contracts(&[(PAY, "pay"), ("oracle__held", "pay")]);
+    let setup = Setup::new().server("oracle", &server).contracts(&[(PAY, "write"), ("oracle__held", "write")]);
     (server, setup.operators(more).start().await)
 }
 
@@ -225,7 +225,7 @@ async fn what_operators_watch_is_counted() {
 #[tokio::test]
 async fn an_incident_of_duplicates_is_seen_within_the_minute() {
     let server = Script::new().tool("pay", Behaviour::Answers).start().await;
-    let gate = Setup::new().server("oracle", &server).contracts(&[(PAY, "pay")]).mode("observe").start().await;
+    let gate = Setup::new().server("oracle", &server).contracts(&[(PAY, "write")]).mode("observe").start().await;
     let agent = gate.agent();
     for trace in ["0af7651916cd43dd8448eb211c80319c", "0af7651916cd43dd8448eb211c80319d"] {
         for _ in 0..3 {

@@ -24,12 +24,13 @@ contracts:
     purpose: Send a draft.
     actions: [notify]
     confirms: { tool: billing__create, draft: /id, result: /invoice/id }
-    irreversible: true
+    side_effect: { writes: post, rollback: { tool: billing__recall } }
     secrets: []
-  billing__discard: { purpose: Discard a draft., actions: [delete], irreversible: true, secrets: [], permission: { roles: [clerk] } }
+  billing__discard: { purpose: Discard a draft., actions: [write], side_effect: { writes: invoices(draft), rollback: { tool: billing__create } }, secrets: [], permission: { roles: [clerk] } }
+  billing__recall: { purpose: Recalls what was sent or charged., actions: [write], side_effect: { writes: post, rollback: { tool: billing__send } }, secrets: [] }
   billing__record:
     purpose: Several things with one record.
-    actions: [read, delete]
+    actions: [read, write]
     secrets: []
     audit: [id]
     variants:
@@ -37,15 +38,14 @@ contracts:
       cases:
         list: { actions: [read] }
         delete:
-          actions: [delete]
+          actions: [write]
           permission: { roles: [chief] }
           budget: { max_calls_per_task: 2 }
-          side_effect: { writes: records(deleted) }
-          irreversible: true
+          side_effect: { writes: records(deleted), rollback: { tool: billing__recall } }
   billing__get_*: { purpose: Look., actions: [read], secrets: [] }
   billing__charge:
     purpose: Charge.
-    actions: [pay]
+    actions: [write]
     permission: { roles: [clerk] }
     idempotency: { derive: [/n] }
     output:
@@ -54,7 +54,7 @@ contracts:
         - { at: /error/code, equals: NO_ACCOUNT, means: not_executed }
         - { says: wire cut, means: unknown }
         - { code: -32603, means: failed }
-    irreversible: true
+    side_effect: { writes: charges, rollback: { tool: billing__recall } }
     secrets: []
 "#;
 
@@ -261,7 +261,8 @@ async fn a_tool_that_comes_later_is_compared_with_its_contract() {
     let puppet = Puppet::with(vec![json!({ "name": "pay", "inputSchema": schema }), tool("read")]).await;
     puppet.down();
     let policy = "contracts:
-  bank__pay: { purpose: Pay., actions: [pay], permission: { tenant: /tenant_id }, irreversible: true, secrets: [] }
+  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__pay: { purpose: Pay., actions: [write], permission: { tenant: /tenant_id }, side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [] }
   bank__read: { purpose: Look., actions: [read], secrets: [] }
 ";
     let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).callers(CALLERS).policy(policy);
@@ -287,8 +288,9 @@ async fn a_tool_that_comes_later_is_compared_with_its_contract() {
 async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
     let schema = |argument: &str| json!({ "name": "pay", "inputSchema": { "type": "object", "properties": { argument: { "type": "string" } } } });
     let puppet = Puppet::with(vec![schema("tenant")]).await;
-    let policy = "contracts:\n  bank__pay:\n    purpose: Pay.\n    actions: [pay]\n    permission: { tenant: /tenant_id }\n    \
-                  irreversible: true\n    secrets: []\n";
+    let policy = "contracts:\n  bank__pay:\n    purpose: Pay.\n    actions: [write]\n    permission: { tenant: /tenant_id }\n    \
+                  side_effect: { writes: test, rollback: { tool: bank__undo } }\n    secrets: []\n  bank__undo: { purpose: Takes it \
+                  back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }\n";
     let servers = vec![("bank", puppet.url())];
     let settings = Settings { servers, callers: CALLERS, more: "", policy: policy.to_owned(), observe: false };
     let gate = Gate::start(settings).await;

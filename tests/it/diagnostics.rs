@@ -79,7 +79,7 @@ contracts:
   fs__b:
     purpose: p
     actions: [write]
-    irreversible: true
+    side_effect: { writes: w, rollback: { tool: fs__a } }
     secrets: []
     permission: { resource: { pointer: /r, allow: ["{x}", ""] } }
     idempotency: { derive: word, upstream: { meta: progressToken } }
@@ -87,16 +87,16 @@ contracts:
   fs__c:
     purpose: p
     actions: [write]
-    irreversible: true
+    side_effect: { writes: w, rollback: { tool: fs__a } }
     secrets: []
     idempotency: { derive: [], upstream: { header: host } }
   fs__d:
     purpose: p
     actions: [write]
-    irreversible: true
+    side_effect: { writes: w, rollback: { tool: fs__a } }
     secrets: []
     idempotency: { derive: arguments, window: 1s }
-    variants: { by: /do, cases: { "": { actions: [write], irreversible: true } } }
+    variants: { by: /do, cases: { "": { actions: [write] } } }
   fs__q*: { purpose: p, actions: [read], secrets: [] }
   "fs__*q": { purpose: p, actions: [read], secrets: [] }
 "#,
@@ -200,7 +200,7 @@ fn beyond() -> Vec<(&'static str, String, String)> {
             "values",
             config(""),
             format!(
-                "contracts:\n  fs__a:\n    purpose: p\n    actions: [write]\n    secrets: []\n    side_effect: {{ writes: w, rollback: {{ tool: fs__b, arguments: {{ l: [ {} ] }} }} }}\n  fs__b: {{ purpose: p, actions: [write], irreversible: true, secrets: [] }}\n",
+                "contracts:\n  fs__a:\n    purpose: p\n    actions: [write]\n    secrets: []\n    side_effect: {{ writes: w, rollback: {{ tool: fs__b, arguments: {{ l: [ {} ] }} }} }}\n  fs__b: {{ purpose: p, actions: [write], side_effect: {{ writes: w, rollback: {{ tool: fs__a }} }}, secrets: [] }}\n",
                 many(257, "#,").replace('\n', " ")
             ),
         ),

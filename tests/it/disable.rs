@@ -13,7 +13,7 @@ const ANN: &str = "token-of-ann-the-operator";
 
 async fn stage(mode: &'static str) -> (Puppet, Setup) {
     let puppet = Puppet::with(["wipe", "read"].map(tool).to_vec()).await;
-    let contracts = [("oracle__wipe", "delete"), ("oracle__read", "read")];
+    let contracts = [("oracle__wipe", "write"), ("oracle__read", "read")];
     let setup = Setup::new().server_with("oracle", &format!("url: \"{}\"", puppet.url())).contracts(&contracts);
     (puppet, setup.mode(mode).operators(&format!("tokens: [ {{ name: ann, token: \"{ANN}\" }} ]")))
 }
@@ -121,7 +121,7 @@ async fn a_tool_is_taken_away_while_nothing_runs() {
         (code, words.as_str()),
         (1, "toolgate: `oracle__wiep` has no contract, so nobody can call it; did you mean `oracle__wipe`?\n")
     );
-    let nowhere = Setup::new().contracts(&[("oracle__wipe", "delete")]);
+    let nowhere = Setup::new().contracts(&[("oracle__wipe", "write")]);
     let nowhere = nowhere.server_with("oracle", "url: \"http://127.0.0.1:9/mcp\"");
     nowhere.write();
     let (code, words) = says(Err(&nowhere), &["disable", "oracle__wipe", "--why", "x"]).await;
@@ -173,7 +173,7 @@ async fn under_load_no_later_call_passes() {
 #[tokio::test]
 async fn a_call_that_waits_is_not_sent_any_more() {
     let server = Script::new().tool("pay", Behaviour::Held).start().await;
-    let setup = Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "pay")]);
+    let setup = Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "write")]);
     let gate = Gate { gate: setup.operators(&format!("tokens: [ {{ name: ann, token: \"{ANN}\" }} ]")).start().await };
     let pay = |key: &'static str| {
         let agent = gate.agent();

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 /// The documents' values (003-30).
 const CONTRACT: &str = r#"
 contracts:
-  billing__delete_draft_invoice: { purpose: Delete a draft., actions: [delete], irreversible: true, secrets: [] }
+  billing__delete_draft_invoice:
+    { purpose: Delete a draft., actions: [write], side_effect: { writes: drafts, rollback: { tool: billing__create_invoice } }, secrets: [] }
   billing__create_invoice:
     purpose: Create a draft invoice for the caller's tenant.
     actions: [write]
@@ -37,7 +38,7 @@ contracts:
 const SECTIONS: &str = "
     idempotency: { derive: [/tenant_id, /customer_id, /amount], ttl: 1h }
     budget: { max_calls_per_task: 1, timeout_ms: 3000, cost: 1 }
-  billing__void_invoice: { purpose: Voids an invoice., actions: [delete], irreversible: true, budget: { cost: 2 }, secrets: [] }
+  billing__void_invoice: { purpose: Voids an invoice., actions: [write], side_effect: { writes: invoices, rollback: { tool: billing__create_invoice } }, budget: { cost: 2 }, secrets: [] }
 budgets: { global: { max_cost: 2 } }
 ";
 

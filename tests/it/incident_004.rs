@@ -26,7 +26,7 @@ const BROKEN: u64 = 40;
 async fn shop() -> (ToolServer, Gate) {
     let said = json!({ "content": [{ "type": "text", "text": WORDS }], "resultType": "complete" });
     let server = Script::new().tool("create_order", Behaviour::Says(said)).start().await;
-    let gate = Setup::new().server("oracle", &server).contracts(&[(ORDER, "pay")]).start().await;
+    let gate = Setup::new().server("oracle", &server).contracts(&[(ORDER, "write")]).start().await;
     (server, gate)
 }
 

@@ -16,10 +16,11 @@ const CALLERS: &str = "
 
 const POLICY: &str = r#"
 contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__add } } }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__add: { purpose: test, actions: [write], irreversible: true, secrets: [] }
-  oracle__wipe: { purpose: test, actions: [delete], irreversible: true, owner_only: true, secrets: [] }
-  oracle__patch: { purpose: test, actions: [write], irreversible: true, providers_allowed: [openai], secrets: [] }
+  oracle__add: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
+  oracle__wipe: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, owner_only: true, secrets: [] }
+  oracle__patch: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, providers_allowed: [openai], secrets: [] }
   off__read: { purpose: test, actions: [read], secrets: [] }
 groups: { writing: ["oracle__add", "*__write*"] }
 layers:

@@ -16,10 +16,11 @@ const CALLERS: &str = "
 
 const POLICY: &str = r#"
 contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
   oracle__pay:
     purpose: test
-    actions: [pay]
-    irreversible: true
+    actions: [write]
+    side_effect: { writes: test, rollback: { tool: oracle__undo } }
     permission: { roles: [payer], tenant: /tenant_id }
     arguments: { properties: { memo: { type: string } } }
     rules: [ { code: too_much, when: "arguments.amount > 100" } ]

@@ -16,10 +16,11 @@ const CALLERS: &str = "
 
 const POLICY: &str = r#"
 contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__drop_table } } }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__drop_table: { purpose: test, actions: [delete], irreversible: true, secrets: [] }
-  oracle__send: { purpose: test, actions: [notify], irreversible: true, owner_only: true, secrets: [] }
-  oracle__add: { purpose: test, actions: [write], irreversible: true, secrets: [] }
+  oracle__drop_table: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
+  oracle__send: { purpose: test, actions: [notify], side_effect: { writes: test, rollback: { tool: oracle__undo } }, owner_only: true, secrets: [] }
+  oracle__add: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
 layers:
   global: { deny: ["*__drop_*"] }
   agent:

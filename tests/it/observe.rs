@@ -10,17 +10,18 @@ const CALLERS: &str = "
 
 const POLICY: &str = r#"
 contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
   oracle__pay:
     purpose: test
-    actions: [pay]
+    actions: [write]
     permission: { roles: [payer], tenant: /tenant_id }
     rules: [ { code: too_much, when: "arguments.amount > 100" } ]
     budget: { max_calls_per_task: 2 }
-    irreversible: true
+    side_effect: { writes: test, rollback: { tool: oracle__undo } }
     secrets: []
-  oracle__keyed: { purpose: test, actions: [write], irreversible: true, idempotency: { require: true }, secrets: [] }
+  oracle__keyed: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, idempotency: { require: true }, secrets: [] }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__send: { purpose: test, actions: [notify], irreversible: true, confirms: { tool: oracle__pay, draft: /id, result: /id }, secrets: [] }
+  oracle__send: { purpose: test, actions: [notify], side_effect: { writes: test, rollback: { tool: oracle__undo } }, confirms: { tool: oracle__pay, draft: /id, result: /id }, secrets: [] }
 budgets: { agent: { clerk: { max_steps: 20 } } }
 repetition: { warn: 2, stop: 3 }
 "#;

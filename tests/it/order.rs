@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 const POLICY: &str = r#"
 contracts:
+  ops__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: ops__transfer } } }
   ops__transfer:
     purpose: Everything a contract can ask for.
-    actions: [pay]
-    irreversible: true
+    actions: [write]
+    side_effect: { writes: test, rollback: { tool: ops__undo } }
     permission:
       roles: [payer]
       tenant: /tenant_id

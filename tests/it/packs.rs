@@ -12,14 +12,15 @@ const CALLERS: &str = "
 
 const POLICY: &str = r#"
 contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
   oracle__pay:
     purpose: test
     not_for: paying oneself
-    actions: [pay]
+    actions: [write]
     permission: { roles: [payer], tenant: /tenant_id }
     rules: [ { code: too_much, when: "arguments.amount > 100" } ]
     budget: { max_calls_per_task: 2 }
-    irreversible: true
+    side_effect: { writes: test, rollback: { tool: oracle__undo } }
     secrets: []
   oracle__read: { purpose: test, actions: [read], audit: [q], secrets: [] }
 "#;

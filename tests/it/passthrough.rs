@@ -31,8 +31,9 @@ async fn stage() -> (Puppet, Gate) {
 async fn stage_in(observe: bool) -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("read"), tool("write")]).await;
     let policy = "contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__write } } }
   oracle__read: { purpose: test, actions: [read], secrets: [] }
-  oracle__write: { purpose: test, actions: [write], irreversible: true, secrets: [] }
+  oracle__write: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [] }
 ";
     let servers = vec![("oracle", puppet.url())];
     let settings = Settings { servers, callers: "", more: "", policy: policy.to_owned(), observe };

@@ -2,7 +2,7 @@
 //! 004-16, 004-17, 004-25, 004-26, 004-28, 004-56).
 
 use crate::harness::agent::{Agent, Answer, modern};
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::gate::{Gate, Setup, contract, undo};
 use crate::harness::tool_server::{Behaviour, Execution, Script, ToolServer};
 use crate::harness::{until, until_or};
 use futures_util::future::join_all;
@@ -29,8 +29,10 @@ async fn stage(behaviour: Behaviour, budget: Option<u64>) -> (ToolServer, Gate) 
     let server = script.start().await;
     let budget = budget.map(|most| format!(", budget: {{ max_calls_per_task: {most} }}")).unwrap_or_default();
     let policy = format!(
-        "contracts:\n  {PAY}: {{ purpose: a test, actions: [pay], irreversible: true, secrets: []{budget} }}\n  \
-         oracle__read: {{ purpose: a test, actions: [read], secrets: [] }}\n"
+        "contracts:\n{}\n  {PAY}: {}\n  oracle__read: {}\n",
+        undo(PAY),
+        contract(PAY, "write", &budget),
+        contract("oracle__read", "read", "")
     );
     let gate = Setup::new().server("oracle", &server).policy(&policy);
     // More than there are cores: calls overtake each other between any two steps.

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 const POLICY: &str = "
 contracts:
+  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
   bank__pay:
     purpose: test
-    actions: [pay]
-    irreversible: true
+    actions: [write]
+    side_effect: { writes: test, rollback: { tool: bank__undo } }
     secrets: []
     results: { max_bytes: 2048, redact: [ { pointer: /iban }, { pattern: 'tel [0-9]+', with: tel } ] }
   bank__read: { purpose: test, actions: [read], secrets: [], results: { output_schema: check } }

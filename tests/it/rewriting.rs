@@ -2,7 +2,7 @@
 //! again, what stands in the ledger, and what `check` and `explain` say of it.
 
 use crate::harness::agent::Agent;
-use crate::harness::gate::{Gate, Setup};
+use crate::harness::gate::{Gate, Setup, contract, undo};
 use crate::harness::hook_server::{HookServer, Says};
 use crate::harness::tool_server::script::digest;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
@@ -18,11 +18,12 @@ const CALLERS: &str = "  - { agent: bot, token: token-of-the-bot-of-tenant-one, 
 fn policy(rewrite: &str) -> String {
     format!(
         "contracts:
+  oracle__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__pay }} }} }}
   oracle__pay:
     purpose: a test
-    actions: [pay]
+    actions: [write]
     secrets: []
-    irreversible: true
+    side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}
     permission: {{ tenant: /tenant_id }}
     arguments:
       properties:
@@ -124,19 +125,19 @@ async fn what_a_step_makes_is_judged_again() {
 
 /// A tool with two uses, of which the second one is not everybody's and changes something.
 const VARIED: &str = "contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__file } } }
   oracle__file:
     purpose: a test
-    actions: [read, delete]
+    actions: [read, write]
     secrets: []
-    irreversible: true
     arguments: { properties: { action: { type: string }, id: {}, reason: { type: string } } }
     variants:
       by: /action
       cases:
         list: { actions: [read] }
         delete:
-          actions: [delete]
-          irreversible: true
+          actions: [write]
+          side_effect: { writes: test, rollback: { tool: oracle__undo } }
           permission: { roles: [janitor] }
           arguments: { required: [id], properties: { id: { type: string } } }
           rules: [ { code: no_reason, when: \"!has(arguments.reason)\" } ]
@@ -202,7 +203,9 @@ async fn no_hook_gives_a_call_another_key() {
     ] {
         let server = Script::new().tool_with("pay", schema, Behaviour::Answers).start().await;
         let policy = format!(
-            "contracts: {{ oracle__pay: {{ purpose: a test, actions: [pay], secrets: [], irreversible: true, idempotency: {{ {section} }} }} }}\n"
+            "contracts:\n{}\n  oracle__pay: {}\n",
+            undo("oracle__pay"),
+            contract("oracle__pay", "write", &format!(", idempotency: {{ {section} }}"))
         );
         let lines = hooks.hooks(&[("it", "before", "*")], "");
         let gate = Setup::new().server("oracle", &server).policy(&policy).more(&lines).start().await;
@@ -236,14 +239,15 @@ async fn the_key_counts_for_the_variant_that_a_call_becomes() {
     let schema = json!({ "type": "object", "properties": { "action": {}, "id": {}, "idempotency_key": {} } });
     let server = Script::new().tool_with("file", &schema, Behaviour::Answers).start().await;
     let policy = "contracts:
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__file } } }
   oracle__file:
     purpose: a test
-    actions: [read, delete]
+    actions: [read, write]
     secrets: []
-    irreversible: true
+    side_effect: { writes: test, rollback: { tool: oracle__undo } }
     variants:
       by: /action
-      cases: { list: { actions: [read] }, delete: { actions: [delete], idempotency: { derive: [/id] } } }
+      cases: { list: { actions: [read] }, delete: { actions: [write], idempotency: { derive: [/id] } } }
     rewrite: [ { name: it, set: { /action: delete } } ]
 ";
     let gate = Setup::new().server("oracle", &server).policy(policy).start().await;

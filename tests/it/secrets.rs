@@ -19,10 +19,11 @@ const REFERENCE: &str = "<secret_ref:bank_token>";
 
 const POLICY: &str = "
 contracts:
+  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
   bank__pay:
     purpose: test
-    actions: [pay]
-    irreversible: true
+    actions: [write]
+    side_effect: { writes: test, rollback: { tool: bank__undo } }
     secrets: [/token, /auth/0/key, /mirrored, /unbound]
     audit: [token]
     budget: { max_calls_per_task: 100 }
@@ -507,7 +508,8 @@ async fn what_is_wrong_is_found_by_check() {
   places: { env: X, for: [ { server: nobody, tool: 'p*', pointer: token } ] }
 ";
     let policy = "contracts:
-  bank__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [/token, /unbound, token, /token] }
+  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /unbound, token, /token] }
   bank__none: { purpose: test, actions: [read] }
 ";
     let setup = Setup::new().server_with("bank", "url: \"http://127.0.0.1:9/mcp\"").policy(policy).more(more);
@@ -548,7 +550,8 @@ async fn secrets_that_go_nowhere_are_warned_of() {
       - { server: bank, tool: many, pointer: /token }
 ";
     let policy = "contracts:
-  bank__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [/token, /unbound] }
+  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /unbound] }
   bank__many:
     purpose: test
     actions: [read]

@@ -5,7 +5,7 @@
 //! The events that are a crash are in `kills.rs`; a disk that is full is in `full_disk.rs`.
 
 use crate::harness::agent::Answer;
-use crate::harness::gate::{Gate, Setup, beside, has_later};
+use crate::harness::gate::{Gate, Setup, beside, contract, has_later, undo};
 use crate::harness::refusing::{REFUSALS, Refusing, authority};
 use crate::harness::tool_server::{Behaviour, Script, ToolServer, executions};
 use crate::harness::until;
@@ -91,7 +91,7 @@ fn heard(answer: &Answer) -> String {
 async fn stage(script: Script, tools: &[String], members: &str) -> (ToolServer, Gate) {
     let server = script.start().await;
     let names: Vec<String> = tools.iter().map(|tool| format!("oracle__{tool}")).collect();
-    let contracts: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "pay")).collect();
+    let contracts: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "write")).collect();
     let members = format!("url: \"{}\", timeout: 2s{members}", server.url());
     (server, Setup::new().server_with("oracle", &members).contracts(&contracts).start().await)
 }
@@ -140,7 +140,9 @@ fn of(executions: &[crate::harness::tool_server::Execution], arguments: &Value) 
 async fn what_is_refused_claims_nothing() {
     let schema = json!({ "type": "object", "properties": { "key": {}, "amount": { "type": "integer" } } });
     let server = Script::new().tool_with("pay", &schema, Behaviour::Answers).start().await;
-    let policy = "contracts:\n  oracle__pay: { purpose: a test, actions: [pay], irreversible: true, secrets: [], rules: [ { code: too_much, \
+    let policy = "contracts:\n  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: \
+                  oracle__pay } } }\n  oracle__pay: { purpose: a test, actions: [write], side_effect: { writes: test, rollback: { tool: \
+                  oracle__undo } }, secrets: [], rules: [ { code: too_much, \
                   when: \"arguments.amount > 10\" } ] }\n";
     let gate = Setup::new().server("oracle", &server).policy(policy).start().await;
     let arguments = json!({ "key": "k", "amount": 11 });
@@ -157,7 +159,7 @@ async fn what_was_not_sent_is_sent_when_it_is_asked_for_again() {
     let puppet = Puppet::with(vec![tool("pay")]).await;
     puppet.answers(|_| puppet::Answer::Result(json!({ "content": [{ "type": "text", "text": "done" }] })));
     let members = format!("url: \"{}\"", puppet.url());
-    let gate = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "pay")]).start().await;
+    let gate = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "write")]).start().await;
     puppet.down();
     let first = gate.agent().call("oracle__pay", json!({ "key": "k" })).await;
     assert_eq!((first.refusal().as_str(), puppet.executions()), ("upstream_unavailable", 0));
@@ -182,7 +184,8 @@ async fn a_key_expires_and_is_forgotten_in_the_end() {
         return;
     }
     let server = Script::new().tool("pay", Behaviour::Answers).tool("lost", Behaviour::HangsUp).start().await;
-    let setup = Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "pay"), ("oracle__lost", "pay")]);
+    let setup =
+        Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "write"), ("oracle__lost", "write")]);
     let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
     let expired = Code("idempotency_key_expired");
     let mut ran = BTreeMap::<String, usize>::new();
@@ -227,16 +230,12 @@ async fn a_key_expires_and_is_forgotten_in_the_end() {
 #[tokio::test]
 async fn a_refused_stream_is_proof() {
     let server = Refusing::start().await;
-    let mut policy = "contracts:\n".to_owned();
+    let mut policy = format!("contracts:\n{}\n", undo(&format!("oracle__{}", REFUSALS[0].0)));
     for (tool, _) in REFUSALS {
-        writeln!(policy, "  oracle__{tool}: {{ purpose: a test, actions: [pay], irreversible: true, secrets: [] }}")
-            .unwrap();
-        let again = "idempotency: { attempts: 2 }";
-        writeln!(
-            policy,
-            "  oracle__{tool}_again: {{ purpose: a test, actions: [pay], irreversible: true, secrets: [], {again} }}"
-        )
-        .unwrap();
+        let again = format!("oracle__{tool}_again");
+        for (name, more) in [(format!("oracle__{tool}"), ""), (again, ", idempotency: { attempts: 2 }")] {
+            writeln!(policy, "  {name}: {}", contract(&name, "write", more)).unwrap();
+        }
     }
     let members = format!("url: \"{}\"", server.url());
     let setup = Setup::new().environment("SSL_CERT_FILE", authority().to_str().unwrap());
@@ -267,7 +266,7 @@ async fn a_refused_stream_is_proof() {
 #[tokio::test]
 async fn a_child_that_dies_leaves_the_outcome_unknown() {
     for (name, ran) in [("dies_after", 1), ("dies_before", 0), ("half_a_line", 1)] {
-        let setup = Setup::new().child("oracle", "", "5s").contracts(&[(&format!("oracle__{name}"), "pay")]);
+        let setup = Setup::new().child("oracle", "", "5s").contracts(&[(&format!("oracle__{name}"), "write")]);
         let log = setup.log_of("oracle");
         let gate = setup.start().await;
         let (tool, arguments) = (format!("oracle__{name}"), json!({ "key": name }));
@@ -291,7 +290,7 @@ async fn a_call_is_told_again_while_its_server_is_down() {
     let back = || std::os::unix::fs::symlink(beside("oracle-server"), &program).unwrap();
     back();
     let members = format!("command: \"{}\", env: {{ ORACLE_LOG: \"{}\" }}", program.display(), log.display());
-    let contracts = [("oracle__write", "pay"), ("oracle__dies_after", "pay"), ("oracle__read", "read")];
+    let contracts = [("oracle__write", "write"), ("oracle__dies_after", "write"), ("oracle__read", "read")];
     let gate = setup.server_with("oracle", &members).contracts(&contracts).start().await;
     let (modern, legacy) = (gate.agent(), gate.agent().initialize().await);
     let ask = async |wire: &str, tool: &str, key: &str| {
@@ -356,7 +355,7 @@ async fn an_agent_that_leaves_while_its_call_waits_leaves_an_entry_only() {
         [("the same call", "one", "repetition", Replayed, 1), ("its turn", "two", "budget", Done, 2)]
     {
         let server = Script::new().tool("pay", Behaviour::Held).start().await;
-        let gate = Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "pay")]).start().await;
+        let gate = Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "write")]).start().await;
         let ask = |key: &'static str| {
             let agent = gate.agent();
             tokio::spawn(async move { agent.call("oracle__pay", json!({ "key": key })).await })
@@ -457,7 +456,7 @@ async fn rounds_are_sent_once_each() {
         puppet::Answer::Result(if done { result } else { asks.clone() })
     });
     let members = format!("url: \"{}\"", puppet.url());
-    let gate = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "pay")]).start().await;
+    let gate = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "write")]).start().await;
     let agent = gate.agent();
     let round = async |responses: Option<Value>| {
         let mut params = json!({ "name": "oracle__pay", "arguments": { "key": "k" } });
@@ -509,11 +508,14 @@ async fn a_probe_ends_an_unknown_outcome() {
         ("misses", "1h", "Code(\"outcome_unknown\")", 1),
         ("breaks", "1s", "Code(\"outcome_unknown\")", 1),
     ] {
-        let probing = format!("tool: oracle__{probe}, arguments: {{ key: arguments#/key }}, found: /orders");
+        let probing = format!(
+            ", idempotency: {{ probe: {{ tool: oracle__{probe}, arguments: {{ key: arguments#/key }}, found: /orders, \
+             absent_after: {absent_after} }} }}"
+        );
         let policy = format!(
-            "contracts:\n  oracle__pay: {{ purpose: a test, actions: [pay], irreversible: true, secrets: [], idempotency: {{ probe: {{ \
-             {probing}, absent_after: {absent_after} }} }} }}\n  oracle__{probe}: {{ purpose: a look, actions: [read], \
-             secrets: [] }}\n"
+            "contracts:\n{}\n  oracle__pay: {}\n  oracle__{probe}: {{ purpose: a look, actions: [read], secrets: [] }}\n",
+            undo("oracle__pay"),
+            contract("oracle__pay", "write", &probing)
         );
         let gate = Setup::new().server("oracle", &server).policy(&policy).start().await;
         for wire in ["modern", "legacy"] {

@@ -400,8 +400,9 @@ async fn a_second_listing_fits_nothing() {
 async fn the_key_is_fitted_too() {
     let policy = "
 contracts:
-  oracle__buy: { purpose: test, actions: [pay], irreversible: true, secrets: [], idempotency: { expose: true } }
-  oracle__must: { purpose: test, actions: [pay], irreversible: true, secrets: [], idempotency: { require: true } }
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__buy } } }
+  oracle__buy: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], idempotency: { expose: true } }
+  oracle__must: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], idempotency: { require: true } }
 ";
     let puppet = Puppet::with(vec![tool("buy"), tool("must")]).await;
     let servers = vec![("oracle", puppet.url())];

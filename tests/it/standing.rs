@@ -22,7 +22,8 @@ fn callers(roles: &str) -> String {
 fn policy(rules: &str) -> String {
     format!(
         "contracts:
-  oracle__pay: {{ purpose: a test, actions: [pay], secrets: [], irreversible: true, permission: {{ roles: [teller] }}{rules} }}
+  oracle__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__pay }} }} }}
+  oracle__pay: {{ purpose: a test, actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}, permission: {{ roles: [teller] }}{rules} }}
   oracle__mark: {{ purpose: a test, actions: [read], secrets: [], permission: {{ roles: [clerk] }} }}
 "
     )

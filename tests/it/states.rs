@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 const POLICY: &str = r#"
 contracts:
+  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
   bank__pay:
     purpose: test
-    actions: [pay]
-    irreversible: true
+    actions: [write]
+    side_effect: { writes: test, rollback: { tool: bank__undo } }
     rules: [ { code: too_much, when: "arguments.amount > 100" } ]
     idempotency: { require: true }
     budget: { max_calls_per_task: 2 }

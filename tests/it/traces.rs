@@ -126,9 +126,10 @@ async fn what_tasks_use_is_scraped_under_the_documents_names() {
     });
     let policy = "
 contracts:
-  oracle__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [], budget: { cost: 2.5 } }
+  oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__pay } } }
+  oracle__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 2.5 } }
   oracle__read: { purpose: test, actions: [read], secrets: [], budget: { cost: 1 }, permission: { roles: [reader] } }
-  oracle__ask: { purpose: test, actions: [write], irreversible: true, secrets: [], budget: { cost: 1, cost_from: /tokens } }
+  oracle__ask: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: oracle__undo } }, secrets: [], budget: { cost: 1, cost_from: /tokens } }
 budgets: { global: { max_steps: 100, max_cost: 100 } }
 ";
     let callers = "

@@ -23,6 +23,7 @@ fn policy(n: u64) -> String {
         .concat();
     format!(
         r#"contracts:
+  oracle__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__act }} }} }}
   oracle__act:
     purpose: test
     actions: [write]
@@ -31,8 +32,7 @@ fn policy(n: u64) -> String {
     rules: [ {{ code: foreign, when: "caller.group != 'group-{n}'" }} ]
     rewrite: [ {{ name: step-{n}, set: {{ /step: {n} }} }} ]
     budget: {{ max_calls_per_task: {most} }}
-    side_effect: {{ writes: effect-{n} }}
-    irreversible: true
+    side_effect: {{ writes: effect-{n}, rollback: {{ tool: oracle__undo }} }}
     results: {{ redact: [ {{ pointer: /mark, with: "{n}" }} ] }}
     secrets: [/secret]
     audit: [note_{n}]

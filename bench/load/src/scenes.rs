@@ -105,7 +105,8 @@ pub(crate) fn policy() -> String {
             .to_owned();
     for tools in [100, 1000] {
         for number in 0..tools {
-            let action = if number == 3 { "write]\n    irreversible: true" } else { "read]" };
+            let effect = format!("write]\n    side_effect: {{ writes: test, rollback: {{ tool: s{tools}__undo }} }}");
+            let action = if number == 3 { &effect } else { "read]" };
             let _ = write!(
                 policy,
                 "  s{tools}__tool_{number:04}:\n    purpose: A test.\n    actions: [{action}\n    secrets: []\n"
@@ -117,6 +118,11 @@ pub(crate) fn policy() -> String {
                            rules:\n      - { code: too_much, when: \"arguments.amount_cents > 1000000 && !('finance' in caller.roles)\" }\n";
             }
         }
+        let _ = writeln!(
+            policy,
+            "  s{tools}__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: \
+             s{tools}__tool_0003 }} }} }}"
+        );
     }
     policy
 }

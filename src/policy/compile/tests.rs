@@ -64,7 +64,7 @@ contracts:
     secrets: []
     audit: [customer_id]
   billing__delete_draft_invoice:
-    { purpose: Delete a draft., actions: [delete], owner_only: true, irreversible: true, secrets: [] }
+    { purpose: Delete a draft., actions: [write], owner_only: true, side_effect: { writes: drafts, rollback: { tool: billing__create_invoice } }, secrets: [] }
   billing__get_invoice: { purpose: Show one., actions: [read], secrets: [] }
 layers:
   global: { deny: ["*__drop_*"] }
@@ -160,17 +160,23 @@ fn the_version_tells_what_is_said_not_how_it_is_written() {
 
 #[test]
 fn an_unknown_action_is_a_side_effect() {
-    let text = "contracts: { fs__a: { purpose: p, actions: [read, frobnicate], irreversible: true, secrets: [] } }\n";
-    let (compiled, shown) = compile_files(&[("a.yaml", text)], Mode::Enforce);
+    let contract = format!("{{ purpose: p, actions: [read, frobnicate], {UNDONE}, secrets: [] }}");
+    let text = format!("contracts: {{ fs__a: {contract}, {UNDO} }}\n");
+    let (compiled, shown) = compile_files(&[("a.yaml", &text)], Mode::Enforce);
     let policy = compiled.policy.unwrap();
     assert!(policy.allowlist.admit(&bot(), &ToolName::new("fs__a")).unwrap().rules().side_effect);
     assert!(shown.contains("warning: `frobnicate` is no known action"), "{shown}");
 }
 
+/// What a contract of `fs__a` says of its effect, and the contract of the tool that takes it back.
+const UNDONE: &str = "side_effect: { writes: w, rollback: { tool: fs__undo } }";
+const UNDO: &str =
+    "fs__undo: { purpose: p, actions: [write], secrets: [], side_effect: { writes: w, rollback: { tool: fs__a } } }";
+
 /// One contract of `fs__a` with `section`, and `rest` beside the contracts.
 fn problems_of(section: &str, rest: &str) -> String {
     let text = format!(
-        "contracts: {{ fs__a: {{ purpose: p, actions: [write], irreversible: true, secrets: [], {section} }} }}\n{rest}\n"
+        "contracts: {{ fs__a: {{ purpose: p, actions: [write], {UNDONE}, secrets: [], {section} }}, {UNDO} }}\n{rest}\n"
     );
     compile_files(&[("a.yaml", &text)], Mode::Enforce).1
 }
@@ -180,7 +186,7 @@ fn problems_of(section: &str, rest: &str) -> String {
 fn side_effects_have_keys_without_being_told() {
     for action in ["write", "delete", "pay", "grant", "notify", "frobnicate"] {
         let text = format!(
-            "contracts: {{ fs__a: {{ purpose: p, actions: [read, {action}], irreversible: true, secrets: [] }} }}\n"
+            "contracts: {{ fs__a: {{ purpose: p, actions: [read, {action}], {UNDONE}, secrets: [] }}, {UNDO} }}\n"
         );
         let policy = compile_files(&[("a.yaml", &text)], Mode::Enforce).0.policy.unwrap();
         let admitted = policy.allowlist.admit(&bot(), &ToolName::new("fs__a")).unwrap();
@@ -236,10 +242,15 @@ fn sections_that_contradict_each_other_do_not_load() {
 /// 004-55: the server's own time counts where the contract has none.
 #[test]
 fn a_key_outlives_the_attempts_of_its_call() {
-    let text = "contracts: { billing__a: { purpose: p, actions: [write], irreversible: true, secrets: [], idempotency: { ttl: 5m } } }\n";
-    let shown = compile_files(&[("a.yaml", text)], Mode::Enforce).1;
+    let [one, other] =
+        ["a", "b"].map(|other| format!("side_effect: {{ writes: w, rollback: {{ tool: billing__{other} }} }}"));
+    let text = format!(
+        "contracts:\n  billing__a: {{ purpose: p, actions: [write], {other}, secrets: [], idempotency: {{ ttl: 5m }} }}\n  \
+         billing__b: {{ purpose: p, actions: [write], {one}, secrets: [], budget: {{ timeout_ms: 3000 }} }}\n"
+    );
+    let shown = compile_files(&[("a.yaml", &text)], Mode::Enforce).1;
     assert!(shown.contains("error: is shorter than what a call can take: 1 times 600 s"), "{shown}");
-    let shorter = text.replace("} } }", "}, budget: { timeout_ms: 3000 } } }");
+    let shorter = text.replace("ttl: 5m }", "ttl: 5m }, budget: { timeout_ms: 3000 }");
     assert_eq!(compile_files(&[("a.yaml", &shorter)], Mode::Enforce).1, "");
 }
 

@@ -118,7 +118,9 @@ impl Stand {
     /// When the file cannot be written.
     pub fn policy(&self, name: &str) -> anyhow::Result<()> {
         let text = format!(
-            "contracts:\n  oracle__effect: {{ purpose: a test, actions: [pay], irreversible: true, secrets: []{} }}\n  \
+            "contracts:\n  \
+             oracle__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__effect }} }} }}\n  \
+             oracle__effect: {{ purpose: a test, actions: [write], side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}, secrets: []{} }}\n  \
              oracle__look: {{ purpose: a test, actions: [read], secrets: [], audit: [{name}] }}\n",
             self.settings.contract
         );

@@ -24,7 +24,8 @@ async fn a3_an_argument_that_differs_from_a_declared_one_in_case_only_is_refused
     let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
     let oracle = Script::new().tool_with("open", &schema, Behaviour::Answers).start().await;
     let policy = "contracts:
-  fs__open: { purpose: p, actions: [write], irreversible: true, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
+  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__open } } }
+  fs__open: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
 ";
     let gate = Setup::new().server("fs", &oracle).policy(policy).start().await;
     for arguments in [json!({ "Path": "/etc" }), json!({ "path": "/etc" })] {
@@ -44,16 +45,17 @@ async fn a3_an_argument_that_nobody_named_is_refused_where_the_contract_names_so
     let script = tools.iter().fold(Script::new(), |script, tool| script.tool_with(tool, &open, Behaviour::Answers));
     let oracle = script.start().await;
     let policy = "contracts:
-  fs__by_schema: { purpose: p, actions: [write], irreversible: true, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
-  fs__by_rule: { purpose: p, actions: [write], irreversible: true, secrets: [], rules: [ { code: no, when: \"arguments.path != '/ok'\" } ] }
-  fs__by_tenant: { purpose: p, actions: [write], irreversible: true, secrets: [], permission: { resource: { pointer: /path, allow: [/ok] } } }
+  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__by_schema } } }
+  fs__by_schema: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], arguments: { properties: { path: { enum: [/ok] } } } }
+  fs__by_rule: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], rules: [ { code: no, when: \"arguments.path != '/ok'\" } ] }
+  fs__by_tenant: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [], permission: { resource: { pointer: /path, allow: [/ok] } } }
   fs__set_free:
     purpose: p
     actions: [write]
-    irreversible: true
+    side_effect: { writes: test, rollback: { tool: fs__undo } }
     secrets: []
     arguments: { properties: { path: { enum: [/ok] } }, additionalProperties: true }
-  fs__unconstrained: { purpose: p, actions: [write], irreversible: true, secrets: [] }
+  fs__unconstrained: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: fs__undo } }, secrets: [] }
 ";
     let gate = Setup::new().server("fs", &oracle).policy(policy).start().await;
     let legacy = gate.agent().initialize().await;

@@ -2,6 +2,7 @@
 //! right refusal, the ledger says so, and nobody else notices.
 
 use super::{Agent, Answer, Behaviour, Gate, Script, Setup, ToolServer, json};
+use crate::harness::gate::{contract, undo};
 use crate::harness::tool_server::script::Eras;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -40,14 +41,13 @@ fn misbehaviour(elsewhere: &ToolServer) -> Vec<(&'static str, Behaviour, Expecte
 /// One server of `eras` with every misbehaviour as a side effect (`w_…`) and as a read (`r_…`).
 async fn scenery(eras: Eras, elsewhere: &ToolServer) -> (ToolServer, Gate) {
     let mut script = Script::new().eras(eras).tool("good", Behaviour::Answers);
-    let mut policy =
-        "contracts:\n  odd__good: { purpose: p, actions: [write], irreversible: true, secrets: [] }\n".to_owned();
+    let mut policy = format!("contracts:\n{}\n", undo("odd__good"));
+    writeln!(policy, "  odd__good: {}", contract("odd__good", "write", "")).unwrap();
     for (name, behaviour, _) in misbehaviour(elsewhere) {
         for (prefix, action) in [("w", "write"), ("r", "read")] {
             script = script.tool(&format!("{prefix}_{name}"), behaviour.clone());
-            let effect = if action == "read" { "" } else { ", irreversible: true" };
-            writeln!(policy, "  odd__{prefix}_{name}: {{ purpose: p, actions: [{action}], secrets: []{effect} }}")
-                .unwrap();
+            let name = format!("odd__{prefix}_{name}");
+            writeln!(policy, "  {name}: {}", contract(&name, action, "")).unwrap();
         }
     }
     let oracle = script.start().await;

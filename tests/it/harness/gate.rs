@@ -4,6 +4,7 @@ use super::agent::{Agent, Answer, exchange, get};
 use super::tool_server::ToolServer;
 use super::{DEADLINE, until, until_or};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,24 @@ const LATER: [&str; 5] = ["unshare", "--map-root-user", "--user", "--time", "--b
 pub fn has_later() -> bool {
     let mut command = std::process::Command::new(LATER[0]);
     command.args(&LATER[1..]).args(["60", "true"]).output().is_ok_and(|done| done.status.success())
+}
+
+/// A contract of `server__tool` with nothing but what it must have, and with `more` such as `, owner_only: true`. What it
+/// changes is taken back by the server's `undo`.
+pub fn contract(tool: &str, action: &str, more: &str) -> String {
+    let server = tool.split_once("__").unwrap().0;
+    let rollback = format!(", side_effect: {{ writes: test, rollback: {{ tool: {server}__undo }} }}");
+    let effect = if action == "read" { "" } else { &rollback };
+    format!("{{ purpose: a test, actions: [{action}], secrets: []{effect}{more} }}")
+}
+
+/// The line for the tool `undo` of a server, which takes back what a `server__tool` does, and the other way round.
+pub fn undo(tool: &str) -> String {
+    let server = tool.split_once("__").unwrap().0;
+    format!(
+        "  {server}__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: \
+         {tool} }} }} }}"
+    )
 }
 
 /// A configuration in the making. A clone starts again in the same directory, as after a restart.
@@ -93,12 +112,18 @@ impl Setup {
         self
     }
 
-    /// A policy with one contract per `server__tool action`, and nothing else.
+    /// A policy with one contract per `server__tool action`, and one more for the tool that takes back what the first
+    /// of them changes on each server.
     pub fn contracts(self, tools: &[(&str, &str)]) -> Self {
         let mut yaml = "contracts:\n".to_owned();
+        let mut undone = BTreeSet::new();
         for (tool, action) in tools {
-            let effect = if *action == "read" { "" } else { ", irreversible: true" };
-            writeln!(yaml, "  {tool}: {{ purpose: a test, actions: [{action}], secrets: []{effect} }}").unwrap();
+            let contract = contract(tool, action, "");
+            writeln!(yaml, "  {tool}: {contract}").unwrap();
+            let server = tool.split_once("__").unwrap().0;
+            if *action != "read" && undone.insert(server) {
+                writeln!(yaml, "{}", undo(tool)).unwrap();
+            }
         }
         self.policy(&yaml)
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 
 const POLICY: &str = "
 contracts:
-  bank__pay: { purpose: p, actions: [pay], irreversible: true, secrets: [/token, /auth/key], permission: { tenant: /tenant }, arguments: { properties: { token: {}, note: {}, auth: {} } } }
+  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__pay: { purpose: p, actions: [write], side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /auth/key], permission: { tenant: /tenant }, arguments: { properties: { token: {}, note: {}, auth: {} } } }
   bank__look: { purpose: p, actions: [read], secrets: [] }
 ";
 

@@ -7,6 +7,7 @@ use serde_json::json;
 /// Its two uses have no argument that names them: each is what comes with it.
 const OVERLOADED: &str = r"
 contracts:
+  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__bash } } }
   fs__bash:
     purpose: Runs a command, or controls one that runs.
     actions: [write]
@@ -20,13 +21,14 @@ contracts:
         - required: [process_id]
           properties: { process_id: {}, block: {}, timeout: {}, stop: {} }
           additionalProperties: false
-    irreversible: true
+    side_effect: { writes: test, rollback: { tool: fs__undo } }
     secrets: [/command]
 ";
 
 /// The same server, with a tool for each use.
 const SPLIT: &str = r"
 contracts:
+  fs__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: fs__bash } } }
   fs__bash:
     purpose: Runs a command.
     actions: [write]
@@ -35,7 +37,7 @@ contracts:
       required: [command]
       properties: { command: {}, timeout: { maximum: 600000 }, run_in_background: {}, description: {} }
       additionalProperties: false
-    irreversible: true
+    side_effect: { writes: test, rollback: { tool: fs__undo } }
     secrets: [/command]
   fs__bash_process:
     purpose: Waits for a command that runs, or stops it.
@@ -45,7 +47,7 @@ contracts:
       required: [process_id]
       properties: { process_id: {}, block: {}, timeout: {}, stop: {} }
       additionalProperties: false
-    irreversible: true
+    side_effect: { writes: test, rollback: { tool: fs__undo } }
     secrets: []
 ";
 
