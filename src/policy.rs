@@ -11,6 +11,7 @@ use crate::model::ids::ServerName;
 use sha2::{Digest as _, Sha256};
 
 pub mod compile;
+pub mod exemptions;
 pub mod file;
 pub mod fit;
 pub mod layers;

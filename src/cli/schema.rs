@@ -1,6 +1,7 @@
 //! `toolgate schema`: the JSON Schema of a file, for editors.
 
 use crate::config::Settings;
+use crate::policy::exemptions;
 use crate::policy::file::File;
 use crate::policy::pack;
 use crate::policy::shape::schema_of;
@@ -23,6 +24,8 @@ pub enum Kind {
     Policy,
     /// A test pack
     Pack,
+    /// Exemptions of calls that were executed although they are forbidden
+    Exemptions,
 }
 
 /// Prints the schema.
@@ -37,13 +40,14 @@ pub fn text(kind: Kind) -> anyhow::Result<String> {
         Kind::Config => schema_of::<Settings>(),
         Kind::Policy => schema_of::<File>(),
         Kind::Pack => schema_of::<pack::File>(),
+        Kind::Exemptions => schema_of::<exemptions::File>(),
     };
     Ok(format!("{}\n", serde_json::to_string_pretty(&schema)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{File, Kind, Settings, pack, schema_of, text};
+    use super::{File, Kind, Settings, exemptions, pack, schema_of, text};
     use crate::model::diagnostic::Problems;
     use crate::policy::shape::{self, AsWritten};
     use clap::ValueEnum as _;
@@ -66,6 +70,7 @@ mod tests {
                 Kind::Config => written::<Settings>(),
                 Kind::Policy => written::<File>(),
                 Kind::Pack => written::<pack::File>(),
+                Kind::Exemptions => written::<exemptions::File>(),
             };
             assert_eq!(text(*kind).unwrap().trim_end(), serde_json::to_string_pretty(&schema).unwrap(), "{kind:?}");
             assert!(schema["properties"].get("no_such_key").is_none(), "{kind:?}");
@@ -81,6 +86,7 @@ mod tests {
             (Kind::Config, "toolgate.schema.json"),
             (Kind::Policy, "policy.schema.json"),
             (Kind::Pack, "pack.schema.json"),
+            (Kind::Exemptions, "exemptions.schema.json"),
         ];
         for (kind, name) in files {
             let path = directory.join(name);

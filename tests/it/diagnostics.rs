@@ -280,7 +280,8 @@ fn every_diagnostic_is_under_a_snapshot() {
     let texts = regex::Regex::new(&format!(r#"{begins}\s*&?(?:format!\(\s*)?"((?:[^"\\]|\\(?s:.))+)""#)).unwrap();
     let (folded, place) = (regex::Regex::new(r"\\\n\s*").unwrap(), regex::Regex::new(r"\{[^{}]*\}").unwrap());
     let (mut count, mut missing) = (0, Vec::new());
-    for path in sources.iter().filter(|path| !path.to_str().unwrap().contains("tests")) {
+    let within = |path: &Path| path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+    for path in sources.iter().filter(|path| !within(path).contains("tests")) {
         let source = std::fs::read_to_string(path).unwrap();
         let source = source.split("#[cfg(test)]").next().unwrap();
         for text in texts.captures_iter(source).map(|found| folded.replace_all(&found[1], "").replace("\\\"", "\"")) {
@@ -288,7 +289,7 @@ fn every_diagnostic_is_under_a_snapshot() {
             let parts: Vec<&str> = place.split(&text).collect();
             let is_shown = shown.lines().any(|line| holds(line, &parts));
             if !is_shown && !EXCEPT.contains(&text.as_str()) {
-                missing.push(format!("{}: {text}", path.strip_prefix(root).unwrap().display()));
+                missing.push(format!("{}: {text}", within(path)));
             }
         }
     }

@@ -18,6 +18,7 @@ mod contracts;
 mod diagnostics;
 mod disable;
 mod example_003;
+mod exemptions;
 mod failures;
 mod full_disk;
 mod harness;

@@ -42,7 +42,7 @@ struct Row {
 
 /// What is judged now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Now {
+pub(super) enum Now {
     /// `passed`, or the code of a refusal.
     Verdict(String),
     /// It depends on what is not known.
@@ -57,8 +57,9 @@ struct Many {
 }
 
 /// What the calls are judged by.
-struct Judge {
-    policy: Policy,
+pub(super) struct Judge {
+    /// The policy as it is now.
+    pub(super) policy: Policy,
     packs: Vec<Pack>,
     anything: Schema,
     /// By their hash.
@@ -67,35 +68,29 @@ struct Judge {
 
 /// Prints what would change. 0: nothing that is known; 1: something.
 pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
-    let config = args.config.as_deref();
-    let data = args.data.clone().unwrap_or_else(|| configured::data(config));
-    let (path, loaded) = configured::load(config)?;
-    let policy = loaded.reading.policy.context("the policy cannot be used")?;
-    let files = if args.paths.is_empty() {
-        find::beside(&path, &loaded.reading.files)?
-    } else {
-        find::packs(&args.paths, config)?
-    };
-    let packs = files.iter().filter_map(|file| Pack::read(file).0).collect();
-    let arguments = args.arguments.as_deref().map(known).transpose()?.unwrap_or_default();
-    let judge = Judge { policy, packs, anything: explain::schema(None)?, arguments };
-    let (mut rows, mut unreadable): (BTreeMap<Row, Many>, u64) = (BTreeMap::new(), 0);
-    for call in Calls::open(&data)? {
-        let entry = match call {
-            Ok(call) => call.entry,
-            Err(Error::Unreadable { .. }) => {
-                unreadable += 1;
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if args.wanted.fits(&entry) {
-            let (then, now) = (recorded(&entry).to_owned(), judge.again(&entry));
-            count(&mut rows, Row { agent: entry.user_id, tool: entry.tool, then, now }, entry.action_id);
-        }
-    }
+    let judge = Judge::new(args)?;
+    let mut rows = BTreeMap::new();
+    let unreadable = each(args, |entry| {
+        let (then, now) = (recorded(&entry).to_owned(), judge.again(&entry));
+        count(&mut rows, Row { agent: entry.user_id, tool: entry.tool, then, now }, entry.action_id);
+    })?;
     report(&judge.policy.version, (&rows, unreadable), args.json, out)?;
     Ok(u8::from(rows.keys().any(Row::has_changed)))
+}
+
+/// Takes each recorded call that is asked for. How many records cannot be read.
+pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u64> {
+    let data = args.data.clone().unwrap_or_else(|| configured::data(args.config.as_deref()));
+    let mut unreadable = 0;
+    for call in Calls::open(&data)? {
+        match call {
+            Ok(call) if args.wanted.fits(&call.entry) => take(call.entry),
+            Ok(_) => {}
+            Err(Error::Unreadable { .. }) => unreadable += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(unreadable)
 }
 
 fn count(rows: &mut BTreeMap<Row, Many>, row: Row, action_id: String) {
@@ -123,8 +118,23 @@ fn known(path: &Path) -> anyhow::Result<HashMap<String, Value>> {
 }
 
 impl Judge {
+    /// The configuration's policy, with the schemas of the packs and the arguments that are known.
+    pub(super) fn new(args: &Args) -> anyhow::Result<Self> {
+        let config = args.config.as_deref();
+        let (path, loaded) = configured::load(config)?;
+        let policy = loaded.reading.policy.context("the policy cannot be used")?;
+        let files = if args.paths.is_empty() {
+            find::beside(&path, &loaded.reading.files)?
+        } else {
+            find::packs(&args.paths, config)?
+        };
+        let packs = files.iter().filter_map(|file| Pack::read(file).0).collect();
+        let arguments = args.arguments.as_deref().map(known).transpose()?.unwrap_or_default();
+        Ok(Self { policy, packs, anything: explain::schema(None)?, arguments })
+    }
+
     /// What the policy says of the call now, as far as it can be known.
-    fn again(&self, entry: &Entry) -> Now {
+    pub(super) fn again(&self, entry: &Entry) -> Now {
         let policy = &self.policy;
         if policy.version == entry.policy {
             return Now::Verdict(recorded(entry).to_owned());

@@ -1,0 +1,235 @@
+//! `toolgate test --replay ledger --violations`: the calls that were executed although they are forbidden, and who answers for
+//! which of them (003-104).
+
+use super::Args;
+use super::again::{Judge, Now, each};
+use crate::cli::configured;
+use crate::cli::ledger::recorded::PASSED;
+use crate::cli::ledger::text::plain;
+use crate::model::clock::Clock;
+use crate::model::counted::counted;
+use crate::model::diagnostic::Severity;
+use crate::model::entry::Entry;
+use crate::policy::exemptions::{Calls, Exemption, Exemptions};
+use anyhow::bail;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Violations that are listed at most, of those that are explained and of those that are not; all are counted.
+const MAX_LISTED: usize = 4096;
+/// What is said of a call that enforce mode would have asked others about.
+const UNASKED: &str = "it was observed, and a hook or a draft that could have refused it was not asked";
+
+/// An executed call that is forbidden.
+struct Violation {
+    time: String,
+    action_id: String,
+    agent: String,
+    tool: String,
+    code: String,
+    /// Was it forbidden when it was executed, or is it only now?
+    was_forbidden: bool,
+    /// The exemption that explains it, by its place in the file.
+    explained: Option<usize>,
+    /// One that would if it had not expired.
+    expired: Option<usize>,
+}
+
+/// What was found.
+#[derive(Default)]
+struct Found {
+    executed: u64,
+    /// Those that are listed, and how many there are.
+    unexplained: (Vec<Violation>, u64),
+    explained: (Vec<Violation>, u64),
+    /// How many violations each exemption is of, by its place in the file.
+    of: Vec<u64>,
+    undecided: BTreeMap<&'static str, u64>,
+    unreadable: u64,
+}
+
+/// Prints the violations. 0: there is none, or each is explained; 1: some are not, or records cannot be read.
+pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
+    let exemptions = args.exemptions.as_deref().map(read).transpose()?;
+    let all: &[Exemption] = exemptions.as_ref().map(|exemptions| &*exemptions.all).unwrap_or_default();
+    let judge = Judge::new(args)?;
+    let today = Clock.wall().to_zoned(TimeZone::UTC).date();
+    let mut found = Found { of: vec![0; all.len()], ..Found::default() };
+    found.unreadable = each(args, |entry| found.take(entry, &judge, (all, today)))?;
+    if args.json {
+        let report = json(&judge.policy.version, &found, (all, today));
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        words(&judge.policy.version, &found, (all, today), out)?;
+    }
+    if let Some(exemptions) = &exemptions {
+        warn(exemptions, &found.of, today);
+    }
+    Ok(u8::from(found.unexplained.1 > 0 || found.unreadable > 0))
+}
+
+fn read(path: &Path) -> anyhow::Result<Exemptions> {
+    let (read, problems) = Exemptions::read(path);
+    problems.iter().for_each(|problem| configured::say(&problem.to_string()));
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    match read {
+        Some(read) => Ok(read),
+        None => bail!("{} cannot be used: {}, shown above", path.display(), counted(errors, "problem")),
+    }
+}
+
+/// Says which exemptions explain nothing, and why.
+fn warn(exemptions: &Exemptions, of: &[u64], today: Date) {
+    for (index, exemption) in exemptions.all.iter().enumerate() {
+        let (key, words) = if exemption.has_expired(today) {
+            (
+                Some("until"),
+                ("has expired: it explains nothing", "say until when somebody answers for it, or take it away"),
+            )
+        } else if of.get(index) == Some(&0) {
+            (None, ("explains none of the calls", "take it away, or look at more calls"))
+        } else {
+            continue;
+        };
+        configured::say(&exemptions.about(index, key, words).to_string());
+    }
+}
+
+impl Found {
+    fn take(&mut self, entry: Entry, judge: &Judge, (all, today): (&[Exemption], Date)) {
+        if !was_executed(&entry) {
+            return;
+        }
+        self.executed += 1;
+        let (code, was_forbidden) = match (&entry.would_refuse, judge.again(&entry)) {
+            (Some(code), _) => (code.clone(), true),
+            (None, Now::Verdict(now)) if now != PASSED => (now, false),
+            (None, Now::Verdict(_)) if entry.unasked.is_empty() => return,
+            (None, Now::Verdict(_)) => return *self.undecided.entry(UNASKED).or_default() += 1,
+            (None, Now::Undecided(why)) => return *self.undecided.entry(why).or_default() += 1,
+        };
+        let (mut explained, mut expired) = (None, None);
+        for (index, exemption) in all.iter().enumerate() {
+            if exemption.fits(&entry.action_id, &entry.tool, &code) {
+                self.of[index] += 1;
+                let first = if exemption.has_expired(today) { &mut expired } else { &mut explained };
+                first.get_or_insert(index);
+            }
+        }
+        let (listed, count) = if explained.is_some() { &mut self.explained } else { &mut self.unexplained };
+        *count += 1;
+        if listed.len() < MAX_LISTED {
+            let Entry { time, action_id, user_id: agent, tool, .. } = entry;
+            listed.push(Violation { time, action_id, agent, tool, code, was_forbidden, explained, expired });
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Violation> {
+        self.unexplained.0.iter().chain(&self.explained.0)
+    }
+
+    fn count(&self) -> u64 {
+        self.unexplained.1 + self.explained.1
+    }
+
+    fn unlisted(&self) -> u64 {
+        self.count() - (self.unexplained.0.len() + self.explained.0.len()) as u64
+    }
+}
+
+/// Was it sent to its tool server, or may it have been? What is answered with an earlier call's answer was not.
+fn was_executed(entry: &Entry) -> bool {
+    let may_have_been = matches!(entry.outcome.as_str(), "dispatching" | "unknown") && entry.claimed_by.is_none();
+    entry.attempts > 0 || may_have_been
+}
+
+fn words(version: &str, found: &Found, (all, today): (&[Exemption], Date), out: &mut String) -> anyhow::Result<()> {
+    writeln!(out, "executed calls, judged again under policy {version}; nothing was executed now\n")?;
+    if found.count() > 0 {
+        writeln!(
+            out,
+            "{:30} {:16} {:32} {:24} {:9} {:36} EXPLAINED",
+            "TIME", "AGENT", "TOOL", "CODE", "FORBIDDEN", "ACTION"
+        )?;
+        for violation in found.all() {
+            let Violation { time, action_id, agent, tool, code, was_forbidden, .. } = violation;
+            let [time, action, agent, tool, code] = [time, action_id, agent, tool, code].map(|text| plain(text));
+            let since = if *was_forbidden { "then" } else { "now" };
+            let explained = explained(violation, all);
+            writeln!(out, "{time:30} {agent:16} {tool:32} {code:24} {since:9} {action:36} {explained}")?;
+        }
+        if found.unlisted() > 0 {
+            writeln!(out, "… and {} more: ask for fewer, by --agent, --tool or --since", found.unlisted())?;
+        }
+        out.push('\n');
+    }
+    if !all.is_empty() {
+        writeln!(out, "{:>7}  {:16} {:10} {:9} {:57} BECAUSE", "CALLS", "OWNER", "UNTIL", "", "EXEMPTION OF")?;
+        for (exemption, calls) in all.iter().zip(&found.of) {
+            let Exemption { owner, until, because, .. } = exemption;
+            let state = if exemption.has_expired(today) { "EXPIRED" } else { "holds" };
+            let [owner, of, because] = [owner, &named(&exemption.of), because].map(|text| plain(text));
+            writeln!(out, "{calls:>7}  {owner:16} {until:10} {state:9} {of:57} {because}")?;
+        }
+        out.push('\n');
+    }
+    for (why, count) in &found.undecided {
+        writeln!(out, "{count} undecided: {why}")?;
+    }
+    if found.unreadable > 0 {
+        writeln!(out, "{} cannot be read; see `toolgate ledger verify`", counted(found.unreadable, "record"))?;
+    }
+    let (count, executed) = (found.count(), counted(found.executed, "executed call"));
+    match found.unexplained.1 {
+        0 if count == 0 => writeln!(out, "ok: of {executed} none is known to be forbidden")?,
+        0 => writeln!(out, "ok: of {executed} {count} forbidden, all explained")?,
+        left => writeln!(out, "VIOLATIONS: of {executed} {count} forbidden, {left} not explained")?,
+    }
+    Ok(())
+}
+
+fn explained(violation: &Violation, all: &[Exemption]) -> String {
+    let of = |index: Option<usize>| all.get(index?);
+    match (of(violation.explained), of(violation.expired)) {
+        (Some(by), _) => format!("by {}, until {}", plain(&by.owner), by.until),
+        (None, Some(by)) => format!("NO: the exemption of {} expired after {}", plain(&by.owner), by.until),
+        (None, None) => "NO".to_owned(),
+    }
+}
+
+fn named(of: &Calls) -> String {
+    match of {
+        Calls::One(action) => action.to_string(),
+        Calls::Like(tool, code) => format!("{tool} {code}"),
+    }
+}
+
+fn json(version: &str, found: &Found, (all, today): (&[Exemption], Date)) -> Value {
+    let who = |index: Option<usize>| {
+        let Exemption { owner, until, because, .. } = all.get(index?)?;
+        Some(json!({ "owner": owner, "until": until.to_string(), "because": because }))
+    };
+    let violations = found.all().map(|violation| {
+        let Violation { time, action_id, agent, tool, code, was_forbidden, explained, expired } = violation;
+        json!({
+            "time": time, "action_id": action_id, "agent": agent, "tool": tool, "code": code, "was_forbidden": was_forbidden,
+            "explained": who(*explained), "expired": who(*expired),
+        })
+    });
+    let exemptions = all.iter().zip(&found.of).map(|(exemption, calls)| {
+        let Exemption { owner, until, because, .. } = exemption;
+        json!({
+            "of": named(&exemption.of), "owner": owner, "until": until.to_string(), "because": because, "calls": calls,
+            "expired": exemption.has_expired(today),
+        })
+    });
+    json!({
+        "policy": version, "executed": found.executed, "forbidden": found.count(), "unexplained": found.unexplained.1,
+        "violations": violations.collect::<Vec<_>>(), "unlisted": found.unlisted(),
+        "exemptions": exemptions.collect::<Vec<_>>(), "undecided": found.undecided, "unreadable": found.unreadable,
+    })
+}
