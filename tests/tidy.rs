@@ -371,7 +371,7 @@ fn readme_lists_the_metrics() {
     assert_eq!(listed, metrics(), "README's table and the metrics there are");
 }
 
-/// 003-113, 004-03, 004-04: the alert rules that are shipped can fire.
+/// 003-113, 004-03, 004-04: the alert rules that are shipped can fire, and each has a test, which promtool runs.
 #[test]
 fn alert_rules_name_metrics_and_codes_that_exist() {
     let rules = read("examples/prometheus/alerts.yaml");
@@ -394,6 +394,15 @@ fn alert_rules_name_metrics_and_codes_that_exist() {
         codes.captures_iter(&rules).flat_map(|found| found[1].split('|').map(str::to_owned).collect::<Vec<_>>());
     let unknown = unknown.filter(|code| !CODES.iter().any(|(known, ..)| known == code));
     report("an alert rule names a code that is not there", unknown.collect());
+    let alert = Regex::new(r"- alert: (\w+)").unwrap();
+    let tests = read("examples/prometheus/alerts.test.yaml");
+    let tested =
+        |name: &str| tests.contains(&format!(r#"ALERTS{{alertname="{name}", alertstate="firing", instance="fires""#));
+    report("an alert has no test in examples/prometheus/alerts.test.yaml", {
+        alert.captures_iter(&rules).map(|found| found[1].to_owned()).filter(|name| !tested(name)).collect()
+    });
+    let run = read("tests/run");
+    assert!(run.contains("promtool test rules alerts.test.yaml"), "promtool runs the tests of the alerts");
     let of = |key: &str| rules.matches(&format!("{key}: ")).count();
     assert_eq!((of("- alert"), of("expr"), of("summary")), (of("action"), of("action"), of("action")));
 }
