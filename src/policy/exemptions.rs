@@ -187,3 +187,41 @@ fn day(text: &str, problems: &mut Problems) -> Option<Date> {
     }
     read
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ActionId, Calls, Exemption, ToolName};
+    use jiff::civil::date;
+
+    /// 003-104: an exemption holds to the end of its last day, and is of the calls it names and of no other.
+    #[test]
+    fn an_exemption_is_of_its_calls_until_its_day_is_over() {
+        let (action, other) = (ActionId::generate(), ActionId::generate());
+        let of = |of: Calls| Exemption {
+            of,
+            owner: "ann".to_owned(),
+            until: date(2026, 12, 31),
+            because: "a trial".to_owned(),
+        };
+        let one = of(Calls::One(action));
+        for (today, expired) in [(date(2026, 12, 30), false), (date(2026, 12, 31), false), (date(2027, 1, 1), true)] {
+            assert_eq!(one.has_expired(today), expired, "{today}");
+        }
+        let like = of(Calls::Like(ToolName::new("bank__pay"), "too_much".to_owned()));
+        let (action, other) = (action.to_string(), other.to_string());
+        for (id, tool, code, fits_one, fits_like) in [
+            (&*action, "bank__pay", "too_much", true, true),
+            (&action, "bank__look", "rbac_denied", true, false),
+            (&other, "bank__pay", "too_much", false, true),
+            (&other, "bank__pay", "rbac_denied", false, false),
+            (&other, "bank__pay_all", "too_much", false, false),
+            (&action[..8], "bank__look", "too_much", false, false),
+        ] {
+            assert_eq!(
+                (one.fits(id, tool, code), like.fits(id, tool, code)),
+                (fits_one, fits_like),
+                "{id} {tool} {code}"
+            );
+        }
+    }
+}
