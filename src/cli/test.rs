@@ -48,12 +48,8 @@ pub struct Args {
     /// Arguments of recorded calls, an object a line: the ledger keeps their hash, and finds whose they are
     #[arg(long, value_name = "FILE", requires = "replay")]
     arguments: Option<PathBuf>,
-    /// With --replay: list the calls that were executed although they are forbidden. 1: some are not explained
-    #[arg(long, requires = "replay")]
-    violations: bool,
-    /// Who answers for which of them, and until when; as `toolgate schema exemptions` describes
-    #[arg(long, value_name = "FILE", requires = "violations")]
-    exemptions: Option<PathBuf>,
+    #[command(flatten)]
+    forbidden: violations::Asked,
     #[command(flatten)]
     wanted: Wanted,
 }
@@ -75,7 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     match (&args.verb, &args.replay) {
         (Some(Verb::Add(add)), _) => add.run(out),
-        (None, Some(_)) if args.violations => violations::run(args, out),
+        (None, Some(_)) if args.forbidden.violations => violations::run(args, out),
         (None, Some(_)) => again::run(args, out),
         (None, None) => judge(args, out),
     }

@@ -1,7 +1,6 @@
 //! `toolgate test --replay ledger --violations`: the calls that were executed although they are forbidden, and who answers for
 //! which of them (003-104).
 
-use super::Args;
 use super::again::{Judge, Now, each};
 use crate::cli::configured;
 use crate::cli::ledger::recorded::PASSED;
@@ -17,12 +16,23 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Violations that are listed at most, of those that are explained and of those that are not; all are counted.
 const MAX_LISTED: usize = 4096;
 /// What is said of a call that enforce mode would have asked others about.
 const UNASKED: &str = "it was observed, and a hook or a draft that could have refused it was not asked";
+
+/// Whether they are asked for.
+#[derive(Debug, clap::Args)]
+pub(super) struct Asked {
+    /// With --replay: list the calls that were executed although they are forbidden. 1: some are not explained
+    #[arg(long, requires = "replay")]
+    pub(super) violations: bool,
+    /// Who answers for which of them, and until when; as `toolgate schema exemptions` describes
+    #[arg(long, value_name = "FILE", requires = "violations")]
+    exemptions: Option<PathBuf>,
+}
 
 /// An executed call that is forbidden.
 struct Violation {
@@ -53,8 +63,8 @@ struct Found {
 }
 
 /// Prints the violations. 0: there is none, or each is explained; 1: some are not, or records cannot be read.
-pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
-    let exemptions = args.exemptions.as_deref().map(read).transpose()?;
+pub(super) fn run(args: &super::Args, out: &mut String) -> anyhow::Result<u8> {
+    let exemptions = args.forbidden.exemptions.as_deref().map(read).transpose()?;
     let all: &[Exemption] = exemptions.as_ref().map(|exemptions| &*exemptions.all).unwrap_or_default();
     let judge = Judge::new(args)?;
     let today = Clock.wall().to_zoned(TimeZone::UTC).date();
@@ -74,7 +84,9 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 
 fn read(path: &Path) -> anyhow::Result<Exemptions> {
     let (read, problems) = Exemptions::read(path);
-    problems.iter().for_each(|problem| configured::say(&problem.to_string()));
+    for problem in &problems {
+        configured::say(&problem.to_string());
+    }
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     match read {
         Some(read) => Ok(read),
