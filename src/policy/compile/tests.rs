@@ -168,10 +168,10 @@ fn an_unknown_action_is_a_side_effect() {
     assert!(shown.contains("warning: `frobnicate` is no known action"), "{shown}");
 }
 
-/// What a contract of `fs__a` says of its effect, and the contract of the tool that takes it back.
+/// What a contract says of its effect, and the contracts of the tools that take it back, which stay when it is wrong.
 const UNDONE: &str = "side_effect: { writes: w, rollback: { tool: fs__undo } }";
-const UNDO: &str =
-    "fs__undo: { purpose: p, actions: [write], secrets: [], side_effect: { writes: w, rollback: { tool: fs__a } } }";
+const UNDO: &str = "fs__undo: { purpose: p, actions: [write], secrets: [], side_effect: { writes: w, rollback: { tool: fs__redo } } }, \
+                    fs__redo: { purpose: p, actions: [write], secrets: [], side_effect: { writes: w, rollback: { tool: fs__undo } } }";
 
 /// One contract of `fs__a` with `section`, and `rest` beside the contracts.
 fn problems_of(section: &str, rest: &str) -> String {
@@ -232,7 +232,8 @@ fn sections_that_contradict_each_other_do_not_load() {
     ];
     for (section, rest, message, hint) in cases {
         let shown = problems_of(section, rest);
-        assert_eq!(shown.lines().filter(|line| line.starts_with("a.yaml:")).count(), usize::from(!message.is_empty()));
+        let said = shown.lines().filter(|line| line.starts_with("a.yaml:")).count();
+        assert_eq!(said, usize::from(!message.is_empty()), "{section} {rest}: {shown}");
         assert!(shown.contains(message) && shown.contains(hint), "{section} {rest}: {shown}");
     }
     let twice = [("a.yaml", "repetition: {}\n"), ("b.yaml", "repetition: {}\n")];
