@@ -1,11 +1,14 @@
 //! The example contract of the documents, code by code (003-21 … 003-33). The tool's own schema is open, so that every
 //! refusal is the contract's.
 
-use crate::puppet::{Puppet, tool};
+use crate::harness::until;
+use crate::puppet::{Answer, Puppet, event, tool};
 use crate::stage::{Agent, Gate, Launched, Settings, code};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 /// The documents' values (003-30).
 const CONTRACT: &str = r#"
@@ -109,7 +112,8 @@ async fn stage() -> (Puppet, Gate) {
 }
 
 async fn staged(policy: String) -> (Puppet, Gate) {
-    let puppet = Puppet::with(["create_invoice", "drop_everything", "void_invoice"].map(tool).to_vec()).await;
+    let tools = ["create_invoice", "drop_everything", "void_invoice", "find_invoice"];
+    let puppet = Puppet::with(tools.map(tool).to_vec()).await;
     let servers = vec![("billing", puppet.url())];
     let gate = Gate::start(Settings { servers, callers: CALLERS, more: "", policy, observe: false }).await;
     (puppet, gate)
@@ -273,4 +277,75 @@ async fn of_parallel_calls_exactly_the_budget_passes() {
         expected.resize(12, Some("budget_calls_exceeded".to_owned()));
         assert_eq!((codes, puppet.executions()), (expected, 1), "legacy: {legacy}");
     }
+}
+
+/// A read beside the example, with its deadline.
+const FIND: &str =
+    "  billing__find_invoice: { purpose: Finds one., actions: [read], budget: { timeout_ms: 3000 }, secrets: [] }\n";
+/// What the ledger may say of the time that a call took which was given up after 3 s: never less, and more only by what a
+/// noisy machine needs to notice; the server's own deadline is a minute.
+const GIVEN_UP: Range<f64> = 3000.0..15_000.0;
+
+/// 003-62: after the example's 3000 ms nobody waits for a slow tool server any more. A read is cancelled: its connection is
+/// closed, or on the legacy wire the server is told. A call that changes something has an unknown outcome; as SEMANTICS §4
+/// has it, it is not cancelled but listened for, and its late answer ends that.
+#[tokio::test]
+async fn the_examples_deadline_is_three_seconds() {
+    let policy = format!("{CONTRACT}{SECTIONS}").replace("budgets:", &format!("{FIND}budgets:"));
+    let (puppet, gate) = staged(policy).await;
+    let slow = Arc::new(Mutex::new(Vec::new()));
+    puppet.answers({
+        let slow = slow.clone();
+        move |seen| {
+            if seen.body["params"]["name"] == "find_invoice" {
+                return Answer::Silence;
+            }
+            let (sender, receiver) = tokio::sync::mpsc::channel(1);
+            slow.lock().unwrap().push((sender, seen.body["id"].clone()));
+            Answer::Stream(receiver)
+        }
+    });
+    let (modern, legacy) = (gate.agent().token(CLERK), gate.agent().token(CLERK).initialized().await);
+    let create = async |agent: &Agent, wire: &str| within(agent, wire, CREATE, with("customer_id", json!(wire))).await;
+    let find = async |agent: &Agent| within(agent, "finding", "billing__find_invoice", json!({})).await;
+    let wires = [(&modern, "modern"), (&legacy, "legacy")];
+    let creating = join_all(wires.map(|(agent, wire)| create(agent, wire)));
+    let finding = join_all(wires.map(|(agent, _)| find(agent)));
+    let (created, found) = futures_util::join!(creating, finding);
+    for (answers, expected) in [(created, "outcome_unknown"), (found, "upstream_failed")] {
+        for answer in answers {
+            assert_eq!(code(&answer).as_deref(), Some(expected), "{answer}");
+        }
+    }
+    for entry in gate.entries(4).await {
+        let (outcome, reason) =
+            if entry["tool"] == CREATE { ("unknown", "outcome_unknown") } else { ("failed", "upstream_failed") };
+        assert_eq!((&entry["outcome"], &entry["aborted_reason"]), (&json!(outcome), &json!(reason)), "{entry}");
+        assert!(GIVEN_UP.contains(&entry["upstream_ms"].as_f64().unwrap()), "{entry}");
+        assert_eq!(entry["fault"], "no answer within 3s", "{entry}");
+    }
+    let calls: Vec<_> = puppet.seen().into_iter().filter(|seen| seen.method() == "tools/call").collect();
+    assert_eq!(calls.len(), 4, "each was sent once");
+    for call in calls.iter().filter(|call| call.body["params"]["name"] == "find_invoice") {
+        let id = &call.body["id"];
+        puppet.closed(id).await;
+        if call.header("mcp-session-id").is_some() {
+            let told = puppet.sees("the cancellation", |seen| seen.method() == "notifications/cancelled").await;
+            assert_eq!(&told.body["params"]["requestId"], id, "{told:?}");
+        }
+    }
+    let told = puppet.seen().into_iter().filter(|seen| seen.method() == "notifications/cancelled").count();
+    assert_eq!((told, puppet.closed_ids().len()), (1, 2), "who may change something is listened for");
+    for (late, id) in slow.lock().unwrap().drain(..) {
+        let done = json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" });
+        late.try_send(event(&json!({ "jsonrpc": "2.0", "id": id, "result": done }))).unwrap();
+    }
+    for (agent, wire) in wires {
+        let known = until("the late answer counts", || async {
+            let again = create(agent, wire).await;
+            code(&again).is_none().then_some(again)
+        });
+        assert_eq!(verdict(&known.await), (None, true, Value::Null), "{wire}");
+    }
+    assert_eq!(puppet.executions(), 4, "nothing was sent again");
 }
