@@ -34,6 +34,7 @@ mod list;
 mod loops;
 mod observe;
 mod order;
+mod overruns;
 mod packs;
 mod passthrough;
 mod pins;
