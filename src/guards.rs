@@ -15,13 +15,13 @@ pub mod pins;
 pub mod repetition;
 pub mod results;
 pub mod rewrite;
+pub mod rollback;
 pub mod rules;
 pub mod secrets;
 pub mod task;
 pub mod variants;
 
 use crate::model::diagnostic::Problems;
-use crate::model::ids::ToolName;
 use crate::schema::Schema;
 
 /// A guard's part of a contract: how what the author wrote becomes what runs.
@@ -59,8 +59,8 @@ pub struct ToolRules {
     pub side_effect: bool,
     /// What it changes, in its contract's words (003-63).
     pub writes: Option<String>,
-    /// The call that takes it back, as `server__tool`.
-    pub rollback: Option<ToolName>,
+    /// The call that takes it back.
+    pub rollback: Option<rollback::Rollback>,
     /// Which part of the contract this is, where an argument chooses between several (002-32).
     pub variant: Option<String>,
     /// The arguments that decide what a call may do, or that are changed, those of all variants.

@@ -67,12 +67,11 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
                 counted(contracts, "contract"),
                 policy.version
             ));
-            let (changing, undone) = policy.allowlist.undone();
-            if changing > undone {
-                good.push(format!(
-                    "note: {undone} of {} with side effects can be taken back",
-                    counted(changing, "contract")
-                ));
+            let changing = policy.allowlist.changing().count();
+            let named = policy.allowlist.changing().filter(|(_, rules)| rules.rollback.is_some()).count();
+            if changing > named {
+                let of = counted(changing, "contract");
+                good.push(format!("note: {named} of {of} with side effects name a call that takes it back"));
             }
         }
         if let Some(several) = config

@@ -6,6 +6,7 @@ mod again;
 mod coverage;
 pub(super) mod find;
 mod machine;
+mod rollbacks;
 mod suite;
 mod violations;
 mod words;
@@ -30,7 +31,7 @@ pub struct Args {
     /// Only what is not as expected
     #[arg(long, short)]
     quiet: bool,
-    /// Also which answers of which contracts no sample reaches
+    /// Also which answers of which contracts no sample reaches, and which rollbacks none tries
     #[arg(long)]
     coverage: bool,
     /// The report as JSON

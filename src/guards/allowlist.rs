@@ -240,15 +240,14 @@ impl Rule {
         self.contracts.name_of(tool)
     }
 
-    /// How many contracts change something, and how many of those name a call that takes it back (003-106).
-    pub fn undone(&self) -> (usize, usize) {
-        let cases = |rules: &Arc<ToolRules>| -> Vec<Arc<ToolRules>> {
-            let cases = rules.variants.iter().flat_map(|variants| variants.cases().map(|(_, rules)| rules.clone()));
-            let cases: Vec<_> = cases.collect();
-            if cases.is_empty() { vec![rules.clone()] } else { cases }
-        };
-        let all: Vec<_> = self.contracts.all().flat_map(cases).filter(|rules| rules.side_effect).collect();
-        (all.len(), all.iter().filter(|rules| rules.rollback.is_some()).count())
+    /// The contracts that change something, of one with variants those that do, in no order.
+    pub fn changing(&self) -> impl Iterator<Item = (&ToolName, &Arc<ToolRules>)> {
+        let cases = self.contracts.named().flat_map(|(name, whole)| {
+            let cases = whole.variants.iter().flat_map(|variants| variants.cases().map(|(_, rules)| rules));
+            let whole = whole.variants.is_none().then_some(whole);
+            whole.into_iter().chain(cases).map(move |rules| (name, rules))
+        });
+        cases.filter(|(_, rules)| rules.side_effect)
     }
 
     /// Is the tool taken away, by an operator or with its server?

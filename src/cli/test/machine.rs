@@ -1,6 +1,7 @@
 //! The reports that programs read: JSON, and the XML of `JUnit`, which every CI system shows.
 
 use super::coverage::{Coverage, Row, missing};
+use super::rollbacks::{self, Rollback};
 use super::suite::{Judged, Run, Suites, Verdict};
 use super::words::{verdict, way};
 use crate::model::diagnostic::Severity;
@@ -16,6 +17,7 @@ pub(super) fn json(suites: &Suites) -> Value {
         "packs": suites.runs().map(pack).collect::<Vec<_>>(),
         "missing": suites.all.iter().flat_map(missing).collect::<Vec<_>>(),
         "coverage": suites.all.iter().flat_map(|suite| Coverage::of(suite).rows).map(row).collect::<Vec<_>>(),
+        "rollbacks": suites.all.iter().flat_map(rollbacks::of).map(rollback).collect::<Vec<_>>(),
         "problems": suites.diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "samples": samples,
         "failed": wrong,
@@ -47,6 +49,11 @@ fn sample(posed: &Posed, judged: &Judged) -> Value {
 fn row(row: Row) -> Value {
     let Row { tool, answer, samples } = row;
     json!({ "tool": tool, "answer": answer, "samples": samples })
+}
+
+fn rollback(rollback: Rollback) -> Value {
+    let Rollback { contract, tool, is_tested } = rollback;
+    json!({ "contract": contract, "rollback": tool, "tested": is_tested })
 }
 
 /// As `JUnit` has it: a suite for each pack, and one for what the packs lack.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+mod rollbacks;
 mod secrets;
 
 #[derive(Debug, clap::Parser)]

@@ -1,6 +1,7 @@
 //! The report that people read.
 
 use super::coverage::{Coverage, missing};
+use super::rollbacks::{self, Rollback};
 use super::suite::{Judged, Run, Suites, Verdict};
 use crate::cli::ledger::text::plain;
 use crate::gate::trail::Stage;
@@ -34,6 +35,8 @@ pub(super) fn write(suites: &Suites, (quiet, coverage): (bool, bool), out: &mut 
         let of = || suite.runs.iter().map(|run| plain(&run.pack.name)).collect::<Vec<_>>().join(", ");
         if coverage {
             covered(&Coverage::of(suite), &of(), out)?;
+            taken_back(&rollbacks::of(suite), out)?;
+            out.push('\n');
         }
         for code in missing(suite) {
             writeln!(out, "MISSING  no sample of {} shows a call that is refused with {code}", of())?;
@@ -85,7 +88,22 @@ fn covered(coverage: &Coverage, packs: &str, out: &mut String) -> fmt::Result {
         let tool = row.tool.as_ref().map_or("of any tool", |tool| tool.as_str());
         writeln!(out, "  no sample reaches  {tool:36}  {}", row.answer)?;
     }
-    out.push('\n');
+    Ok(())
+}
+
+/// The share of what changes something that can be taken back, as far as a sample shows it (003-106).
+fn taken_back(rollbacks: &[Rollback], out: &mut String) -> fmt::Result {
+    let tested = rollbacks.iter().filter(|rollback| rollback.is_tested).count();
+    let Some(percent) = (100 * tested).checked_div(rollbacks.len()) else { return Ok(()) };
+    let of = counted(rollbacks.len(), "contract");
+    let verb = if rollbacks.len() == 1 { "writes" } else { "write" };
+    writeln!(out, "rollbacks tested: {tested} of {of} that {verb} ({percent} %)")?;
+    for Rollback { contract, tool, .. } in rollbacks.iter().filter(|rollback| !rollback.is_tested) {
+        match tool {
+            Some(tool) => writeln!(out, "  no sample tries    {contract:36}  {tool}")?,
+            None => writeln!(out, "  irreversible       {contract}")?,
+        }
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Whatever changes something says how it is taken back, or that it cannot be (003-19, 003-52, 003-64).
 
 use super::server_of;
+use crate::guards::rollback::{self, ACTION, ARGUMENTS, RESULT};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{ServerName, ToolName};
 use crate::model::pointer::is_pointer;
@@ -8,9 +9,7 @@ use crate::policy::file::{Contract, Rollback, SideEffect};
 use serde_json::Value;
 
 /// What stands for a part of the call that is taken back, in front of a pointer.
-const PARTS: [&str; 2] = ["result#", "arguments#"];
-/// Its action id.
-const ACTION: &str = "action#";
+const PARTS: [&str; 2] = [RESULT, ARGUMENTS];
 /// Values in the arguments of a rollback.
 const MAX_VALUES: usize = 256;
 
@@ -19,9 +18,10 @@ pub(super) fn changes(actions: &[String]) -> bool {
     actions.iter().any(|action| action != "read")
 }
 
-/// The tool whose call takes the effect back.
-pub(super) fn rollback(side_effect: Option<&SideEffect>) -> Option<ToolName> {
-    Some(ToolName::new(&side_effect?.rollback.as_ref()?.tool))
+/// The call that takes the effect back.
+pub(super) fn rollback(side_effect: Option<&SideEffect>) -> Option<rollback::Rollback> {
+    let Rollback { tool, arguments } = side_effect?.rollback.as_ref()?;
+    Some(rollback::Rollback { tool: ToolName::new(tool), arguments: arguments.clone() })
 }
 
 /// What a contract says of its effect agrees with itself.

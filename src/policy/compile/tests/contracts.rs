@@ -221,7 +221,7 @@ fn a_variant_narrows_its_contract() {
     let (write, counted, most) = rules(json!({ "action": "write" }));
     assert_eq!((write.variant.as_deref(), counted.as_str(), most), (Some("write"), "fs__file", Some(9)));
     assert_eq!(
-        (write.writes.as_deref(), write.rollback.as_ref().map(ToolName::as_str)),
+        (write.writes.as_deref(), write.rollback.as_ref().map(|rollback| rollback.tool.as_str())),
         (Some("files"), Some("fs__restore"))
     );
     let keys = write.idempotency.as_ref().unwrap();
