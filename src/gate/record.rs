@@ -7,6 +7,7 @@ use super::trail::Trail;
 use super::{Gate, fit, pinned};
 use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
+use crate::guards::budget::units;
 use crate::guards::pins::Unapproved;
 use crate::guards::task::reported;
 use crate::mcp::canonical;
@@ -254,6 +255,7 @@ fn entry(
         claimed_by: trail.claimed_by.map(|holder| holder.to_string()),
         attempts: trail.sent,
         fence: trail.fence,
+        cost: (trail.sent > 0 && trail.cost > 0).then(|| units(trail.cost)),
         budget_remaining: trail.remaining.clone(),
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 mod shortage;
 mod tasks;
 
-pub use shortage::shown;
+pub use shortage::{shown, units};
 pub use tasks::{Action, LayerSettings, Settings as TaskSettings, Tasks};
 
 /// One unit of cost costs at most so many.
@@ -204,7 +204,7 @@ impl Rule {
         let parts = [
             self.calls_per_task.map(|most| format!("{} per task", counted(most, "call"))),
             self.timeout.map(|timeout| format!("{} ms per call", timeout.as_millis())),
-            (self.cost > 0).then(|| format!("cost {}", shortage::units(self.cost))),
+            (self.cost > 0).then(|| format!("cost {}", units(self.cost))),
             self.cost_from.as_ref().map(|pointer| format!("cost from {pointer}")),
             self.rate.map(|rate| format!("{} in {} s", counted(rate.calls, "call"), rate.per / 1000)),
         ];

@@ -39,6 +39,7 @@ pub const FIELDS: &[&str] = &[
     "claimed_by",
     "attempts",
     "fence",
+    "cost",
     "budget_remaining",
 ];
 
@@ -153,6 +154,9 @@ pub struct Entry {
     /// The fencing token it ran under (004-25).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fence: Option<u64>,
+    /// What it has cost, in the units of its contract, as that or its answer says: of a call that was sent and costs anything.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cost: Option<f64>,
     /// What its task had left, by dimension (003-85).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub budget_remaining: Option<serde_json::Value>,

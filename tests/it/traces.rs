@@ -7,7 +7,7 @@ use crate::harness::{DEADLINE, until};
 use crate::puppet::{Answer, Puppet, tool};
 use crate::stage;
 use axum::body::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -172,4 +172,7 @@ budgets: { global: { max_steps: 100, max_cost: 100 } }
     assert!(latency > 0.0 && latency < 1000.0 * DEADLINE.as_secs_f64(), "{latency}");
     let all = gate.metric("toolgate_latency_ms_bucket{le=\"+Inf\"}").await;
     assert!((all - 7.0).abs() < 0.1, "{all}");
+    let costs: Vec<Value> = gate.entries(7).await.iter().map(|entry| entry["cost"].clone()).collect();
+    let expected = [json!(2.5), json!(2.5), json!(1.0), json!(2.5), json!(4.0), Value::Null, json!(1.0)];
+    assert_eq!(costs, expected, "the ledger has what each has cost");
 }

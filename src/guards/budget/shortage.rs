@@ -43,9 +43,9 @@ pub fn shown(remaining: &Remaining) -> Value {
     Value::Object(known.collect::<Map<_, _>>())
 }
 
-/// A cost in units.
+/// A cost in units, of so many millionths.
 #[expect(clippy::cast_precision_loss, reason = "a cost that long is a number for people")]
-pub(super) fn units(micros: u64) -> f64 {
+pub fn units(micros: u64) -> f64 {
     micros as f64 / MICROS as f64
 }
 
