@@ -4,6 +4,7 @@ use super::ids::ToolName;
 use super::task::State;
 use std::sync::Arc;
 
+pub mod kind;
 mod words;
 
 /// May the agent try again?

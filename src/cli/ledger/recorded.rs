@@ -9,7 +9,7 @@ use crate::gate::rewriting::STRIPPED;
 use crate::guards::ToolRules;
 use crate::model::caller::Caller;
 use crate::model::entry::Entry;
-use crate::model::refusal;
+use crate::model::refusal::kind::Kind;
 use crate::policy::Policy;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -18,9 +18,6 @@ use std::sync::Arc;
 
 /// The steps that the policy alone decides.
 const STEPS: [&str; 5] = ["visible", "arguments", "permission", "rules", "rewrite"];
-/// What those steps refuse with, besides the codes of rules.
-const CODES: [&str; 6] =
-    ["tool_not_allowlisted", "schema_invalid", "rbac_denied", "tenant_mismatch", "resource_denied", "hook_blocked"];
 /// What is said of a call that passes them.
 pub(in crate::cli) const PASSED: &str = "passed";
 
@@ -46,8 +43,7 @@ pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {
 /// What the policy said of the call then: the code with which it was refused or would have been, or that it passed. What
 /// budgets, keys and loops say depends on other calls, whether it was enforced or observed.
 pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
-    let of_rule = |code: &str| refusal::CODES.iter().all(|(known, ..)| *known != code);
-    let observed = entry.would_refuse.as_deref().filter(|code| CODES.contains(code) || of_rule(code));
+    let observed = entry.would_refuse.as_deref().filter(|code| Kind::of(code) == Kind::Violation);
     let refused = entry.aborted_reason.as_deref().filter(|_| STEPS.contains(&entry.stage.as_str()));
     observed.or(refused).unwrap_or(PASSED)
 }
