@@ -14,6 +14,7 @@ pub mod init;
 pub mod ledger;
 mod listed;
 pub mod pins;
+pub mod report;
 pub mod schema;
 pub mod serve;
 pub mod stdio;
@@ -60,6 +61,8 @@ pub enum Verb {
     Enable(disable::Enable),
     /// Read and check the record of calls.
     Ledger(LedgerArgs),
+    /// Say how calls went under each version of the policy, and whether a new one is worse than an old one.
+    Report(report::Args),
     /// Compare, show and approve what the tool servers say of their tools.
     Pins(pins::Args),
     /// Print the JSON Schema of the configuration, of a policy file or of a test pack, for editors.
@@ -101,6 +104,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
             };
             ledger::run(&args.ledger, &data, args.config.as_deref())
         }
+        Verb::Report(args) => report::run(&args),
         Verb::Pins(args) => pins::run(&args),
         Verb::Schema(args) => schema::run(&args),
         Verb::Doctor(args) => doctor::run(&args),

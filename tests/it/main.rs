@@ -40,6 +40,7 @@ mod passthrough;
 mod pins;
 mod races;
 mod reload;
+mod reports;
 mod results;
 mod resume;
 mod rewriting;

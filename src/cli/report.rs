@@ -1,0 +1,63 @@
+//! `toolgate report`: how calls went under each version of the policy, and whether one is worse than another (003-117).
+//!
+//! What is compared is what the ledger has: nothing is judged again. `toolgate test --replay ledger` does that, before a policy ships.
+
+use super::configured;
+use super::ledger::wanted::Wanted;
+use compare::{Comparison, Limits};
+use std::io::Write as _;
+use std::path::PathBuf;
+use versions::Versions;
+
+mod compare;
+mod measure;
+mod spread;
+mod versions;
+mod words;
+
+/// What to report, and which versions to compare.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration whose `data` holds the ledger
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data directory, as in the configuration
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Compare two versions of the policy, or beginnings of their names [default: the last version with the one before]. 1: the
+    /// new one is worse
+    #[arg(long, value_names = ["OLD", "NEW"], num_args = 0..=2)]
+    compare: Option<Vec<String>>,
+    /// Worse is what went wrong by so many percent more, and by more than chance; latencies also by a millisecond
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, requires = "compare", value_parser = clap::value_parser!(u32).range(..=1000))]
+    threshold: u32,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+/// Prints the report. 0: fine, or too few calls to say; 1: the new version is worse.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let mut text = String::new();
+    let code = run_into(args, &mut text)?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(code)
+}
+
+fn run_into(args: &Args, out: &mut String) -> anyhow::Result<u8> {
+    let data = args.data.clone().unwrap_or_else(|| configured::data(args.config.as_deref()));
+    let versions = Versions::read(&data, &args.wanted)?;
+    let Some(named) = &args.compare else {
+        words::list(&versions, args.json, out)?;
+        return Ok(0);
+    };
+    let (old, new) = versions.pair(named)?;
+    let comparison = Comparison::of(old, new, Limits { percent: args.threshold });
+    words::comparison(&comparison, versions.unreadable, args.json, out)?;
+    Ok(u8::from(comparison.is_worse()))
+}
+
+#[cfg(test)]
+mod tests;
