@@ -26,6 +26,7 @@ pub(crate) async fn call(store: &dyn Store, caller: u64, call: u64) {
         task: session,
         session,
         fence: store.token(),
+        hold: None,
         limits: Limits::default(),
         price: Price { tool: ToolName::new("billing__create_invoice"), cost: 1 },
         entry: entry(&action, "dispatching"),

@@ -5,6 +5,8 @@
 pub const POINTS: &[&str] = &[
     "after-parse",
     "after-policy",
+    "approval-pending",
+    "approval-approved",
     "intent-before-fsync",
     "intent-after-fsync",
     "before-send",

@@ -253,6 +253,7 @@ impl Effects {
             task: bill.task,
             session,
             fence,
+            hold: None,
             limits: bill.asked.limits.clone(),
             price: bill.asked.price.clone(),
             entry: Entry { fence: Some(fence), confirms, ..entry },
@@ -266,7 +267,14 @@ impl Effects {
             Err(Refused::Taken(_)) => Ok(None),
             Err(Refused::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
             Err(Refused::Fenced { .. }) => Err(Refusal::Fenced),
-            Ok(_) | Err(Refused::State { .. } | Refused::Settled) => Err(Refusal::InternalError),
+            Ok(_)
+            | Err(
+                Refused::State { .. }
+                | Refused::Settled
+                | Refused::Held(_)
+                | Refused::TooManyHolds
+                | Refused::Undecided(_),
+            ) => Err(Refusal::InternalError),
         }
     }
 }

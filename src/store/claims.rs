@@ -4,6 +4,7 @@ use super::state::claim::{Claim, Stored};
 use super::state::command::Command;
 use super::state::digest::Digest;
 use super::state::event::Event;
+use super::state::hold::Hold;
 use super::state::{Millis, Place, Refused, View};
 use crate::model::entry::Entry;
 use crate::model::ids::ActionId;
@@ -45,7 +46,7 @@ pub trait Store: Send + Sync {
     async fn look(&self, place: Place) -> Result<View, Error>;
 
     /// Decides `command` in one transaction with everything decided before, and with `entry` for the ledger. A `Begin`, a
-    /// `Settle` and a `Fence` are durable when this returns; the others are written behind.
+    /// `Settle`, a `Hold`, a `Decide` and a `Fence` are durable when this returns; the others are written behind.
     async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error>;
 
     /// Notes that a byte of the call may leave from now on: the kernel knows when this returns, the disk need not.
@@ -59,6 +60,16 @@ pub trait Store: Send + Sync {
 
     /// Up to `most` claims that have not come to an end, with their keys.
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error>;
+
+    /// Up to `most` held calls that are pending, or allowed and not used, and not over yet, with their keys; the oldest
+    /// first. One that nobody decided in time is among them while it says so.
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error>;
+
+    /// The held call whose id is `id`, with its key.
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error>;
+
+    /// Waits until what is held under `key` is not pending any more. May return early; look again. Time alone wakes nobody.
+    async fn decided(&self, key: Digest);
 
     /// Keeps an answer so that it can be given again: durable when this returns, if it is too long to stand in an event.
     async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error>;

@@ -14,6 +14,7 @@ use super::state::claim::{Claim, Phase, Stored};
 use super::state::command::{Command, Settle};
 use super::state::digest::Digest;
 use super::state::event::{Event, Evidence, Intended};
+use super::state::hold::{self, Hold};
 use super::state::{Millis, Place, Refused, View, decide};
 use super::table::Table;
 use super::time::Time;
@@ -48,7 +49,12 @@ const BEHIND: usize = 1 << 16;
 /// Things in memory at all; while the index takes nothing, only what is in flight is settled beyond that.
 const MOST: usize = 2 * BEHIND;
 
-/// Claims, tasks and sessions that outlive the process and the machine.
+/// Fail points before an event is durable, and after.
+const BEFORE: [Option<&str>; 4] = [Some("intent-before-fsync"), Some("outcome-before-fsync"), None, None];
+const AFTER: [Option<&str>; 4] =
+    [Some("intent-after-fsync"), Some("outcome-after-fsync"), Some("approval-pending"), Some("approval-approved")];
+
+/// Claims, tasks, sessions and held calls that outlive the process and the machine.
 pub struct Embedded {
     shared: Arc<Shared>,
     indexer: Option<std::thread::JoinHandle<()>>,
@@ -107,7 +113,8 @@ impl Shared {
         let mut view = table.view(place);
         let lacks_claim = place.call.is_some() && view.claim.is_none();
         let lacks_task = place.task.is_some() && view.task.is_none();
-        if lacks_claim || lacks_task || place.session.is_some() && view.session.is_none() {
+        let lacks_hold = place.hold.is_some() && view.hold.is_none();
+        if lacks_claim || lacks_task || lacks_hold || place.session.is_some() && view.session.is_none() {
             self.lookup.ask(|index| index.complete(&mut view, place))?;
         }
         Ok(view)
@@ -138,8 +145,10 @@ impl Shared {
         if table.len() >= MOST && !matches!(command, Command::Settle(_)) {
             return Err(crowded());
         }
-        let view = self.view(&table, self.place(&table, command)?)?;
-        let event = match decide(command, &view, self.time.now()) {
+        let now = self.time.now();
+        let known = self.view(&table, self.place(&table, command)?)?;
+        let view = View { waiting: table.waiting(command, now), ..known };
+        let event = match decide(command, &view, now) {
             Ok(event) => event,
             Err(refused) => return Ok(Err((refused, table.last))),
         };
@@ -180,23 +189,27 @@ impl Shared {
     }
 }
 
-fn reached(event: &Event, intent: &'static str, outcome: &'static str) {
-    match event {
-        Event::Intended(_) => failpoint::reached(intent),
-        Event::Settled(_) => failpoint::reached(outcome),
+/// The fail points of an event, by those of an intent, an outcome, a held call and a decision.
+fn reached(event: &Event, [intent, outcome, held, decided]: [Option<&'static str>; 4]) {
+    let point = match event {
+        Event::Intended(_) => intent,
+        Event::Settled(_) => outcome,
+        Event::Held(_) => held,
+        Event::Decided(_) => decided,
         Event::Reserved(_)
         | Event::Spent(_)
         | Event::Entered { .. }
         | Event::Fenced { .. }
         | Event::Carried(_)
-        | Event::Noted(_) => {}
-    }
+        | Event::Noted(_) => None,
+    };
+    point.into_iter().for_each(failpoint::reached);
 }
 
 /// What waits for the disk before it is told.
 fn is_awaited(event: &Event) -> bool {
     match event {
-        Event::Intended(_) | Event::Settled(_) | Event::Fenced { .. } => true,
+        Event::Intended(_) | Event::Settled(_) | Event::Held(_) | Event::Decided(_) | Event::Fenced { .. } => true,
         Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. } | Event::Carried(_) | Event::Noted(_) => false,
     }
 }
@@ -235,8 +248,7 @@ impl Store for Embedded {
             let table = self.shared.table.lock();
             (self.shared.view(&table, place)?, table.changed(place))
         };
-        // Only an answer is given away; what runs or is refused harms nobody if it is forgotten.
-        if view.claim.as_ref().is_some_and(|claim| claim.phase.stored().is_some()) {
+        if view.is_told() {
             self.shared.journal.until(last).await.map_err(unwritten)?;
         }
         Ok(view)
@@ -244,27 +256,25 @@ impl Store for Embedded {
 
     async fn run(&self, command: Command, entry: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
         self.shared.pace.keep_up(BEHIND).await;
-        if matches!(command, Command::Begin(_))
+        if matches!(command, Command::Begin(_) | Command::Hold(_))
             && let Some(error) = self.shared.refuses()
         {
             return Err(error);
         }
         match self.shared.decide(&command, entry)? {
             Ok((event, ticket)) => {
-                reached(&event, "intent-before-fsync", "outcome-before-fsync");
+                reached(&event, BEFORE);
                 let written = if is_awaited(&event) { ticket.durable().await.map(drop) } else { Ok(()) };
-                reached(&event, "intent-after-fsync", "outcome-after-fsync");
+                if written.is_ok() {
+                    reached(&event, AFTER);
+                }
                 match (&event, &written) {
                     (Event::Intended(intended), Err(journal::Error::NoSpace(_))) => self.shared.take_back(intended),
-                    (Event::Settled(settled), written) => {
-                        // Whoever waits has to look again, also when the disk failed.
-                        self.shared.waiters.wake(&settled.key);
-                        if written.is_ok() {
-                            self.shared.marks.clear(settled.action);
-                        }
-                    }
+                    (Event::Settled(settled), Ok(())) => self.shared.marks.clear(settled.action),
                     _ => {}
                 }
+                // Whoever waits has to look again, also when the disk failed.
+                self.shared.waiters.told(&event);
                 written.map_err(unwritten)?;
                 Ok(Ok(event))
             }
@@ -304,6 +314,31 @@ impl Store for Embedded {
 
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
         self.shared.unsettled(most)
+    }
+
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
+        Ok(self.shared.table.lock().open_holds(self.shared.time.now(), most))
+    }
+
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error> {
+        if let Some(found) = self.shared.table.lock().find_hold(id) {
+            return Ok(Some(found));
+        }
+        // It may be over.
+        let shared = self.shared.clone();
+        let search = move || shared.lookup.ask(|index| index.holds(|hold| hold.id == id));
+        let searched = tokio::task::spawn_blocking(search).await;
+        let mut found = searched.map_err(|error| Error::Broken(error.to_string()))??;
+        Ok(found.pop())
+    }
+
+    async fn decided(&self, key: Digest) {
+        let shared = &self.shared;
+        let is_over = || {
+            let view = shared.view(&shared.table.lock(), Place { hold: Some(key), ..Place::default() });
+            !view.is_ok_and(|view| view.hold.is_some_and(|hold| hold.phase == hold::Phase::Pending))
+        };
+        shared.waiters.wait(key, is_over).await;
     }
 
     async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {

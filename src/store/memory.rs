@@ -5,6 +5,7 @@ use super::state::claim::{Claim, Phase, Stored};
 use super::state::command::Command;
 use super::state::digest::Digest;
 use super::state::event::Event;
+use super::state::hold::{self, Hold};
 use super::state::{Millis, Place, Refused, View, decide};
 use super::table::Table;
 use super::time::Time;
@@ -16,7 +17,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Claims, tasks and sessions in memory.
+/// Claims, tasks, sessions and held calls in memory.
 #[derive(Debug)]
 pub struct Memory {
     table: Mutex<Table>,
@@ -44,14 +45,15 @@ impl Store for Memory {
             if let Some(claim) = table.view(place).claim {
                 place.task = place.task.or(Some(claim.task));
             }
-            let view = table.view(place);
-            decide(&command, &view, self.time.now()).inspect(|event| {
+            let now = self.time.now();
+            let view = View { waiting: table.waiting(&command, now), ..table.view(place) };
+            decide(&command, &view, now).inspect(|event| {
                 let change = table.last + 1;
                 table.apply(event, view, change);
             })
         };
-        if let Ok(Event::Settled(settled)) = &decided {
-            self.waiters.wake(&settled.key);
+        if let Ok(event) = &decided {
+            self.waiters.told(event);
         }
         Ok(decided)
     }
@@ -76,6 +78,20 @@ impl Store for Memory {
         let table = self.table.lock();
         let unsettled = table.claims.iter().filter(|(_, kept)| !kept.value.phase.is_final());
         Ok(unsettled.take(most).map(|(key, kept)| (*key, kept.value.clone())).collect())
+    }
+
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
+        Ok(self.table.lock().open_holds(self.time.now(), most))
+    }
+
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error> {
+        Ok(self.table.lock().find_hold(id))
+    }
+
+    async fn decided(&self, key: Digest) {
+        let is_over =
+            || !self.table.lock().holds.get(&key).is_some_and(|kept| kept.value.phase == hold::Phase::Pending);
+        self.waiters.wait(key, is_over).await;
     }
 
     async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {

@@ -8,6 +8,7 @@ pub mod command;
 pub mod digest;
 pub mod event;
 pub mod fence;
+pub mod hold;
 
 use crate::model::task::State;
 use budget::{Exceeded, Task};
@@ -16,6 +17,7 @@ use command::{Command, Intent, Reserve, Settle, Spend};
 use digest::Digest;
 use event::{Carried, Charge, Event, Evidence, Intended, Reserved, Settled, Spent};
 use fence::Session;
+use hold::{Hold, Stand, Undecided, Waiting};
 
 /// Time as stores keep it: milliseconds since 1970, never going back within a store (SECURITY §12, clock).
 pub type Millis = u64;
@@ -29,6 +31,8 @@ pub struct Place {
     pub task: Option<Digest>,
     /// The session whose fence counts.
     pub session: Option<Digest>,
+    /// The key under which a call is held.
+    pub hold: Option<Digest>,
 }
 
 /// What is known of a [`Place`].
@@ -40,6 +44,19 @@ pub struct View {
     pub task: Option<Task>,
     /// The session.
     pub session: Option<Session>,
+    /// What is held.
+    pub hold: Option<Hold>,
+    /// What waits for operators besides; known to a [`Command::Hold`] only.
+    pub waiting: Waiting,
+}
+
+impl View {
+    /// Whether somebody is told of it what has to be so for good: an answer, or what operators decided. What runs or is
+    /// refused harms nobody if it is forgotten.
+    pub fn is_told(&self) -> bool {
+        let is_decided = self.hold.as_ref().is_some_and(|hold| hold.phase != hold::Phase::Pending);
+        is_decided || self.claim.as_ref().is_some_and(|claim| claim.phase.stored().is_some())
+    }
 }
 
 /// Why a command does nothing. The gate's steps in their order (SEMANTICS §2): the earlier one wins.
@@ -49,6 +66,12 @@ pub enum Refused {
     Taken(Standing),
     /// Step 9: a budget is used up.
     Budget(Exceeded),
+    /// Step 10: it is held already, or is not allowed.
+    Held(Stand),
+    /// Step 10: too many calls are held.
+    TooManyHolds,
+    /// An operator's word changes nothing.
+    Undecided(Undecided),
     /// Step 11: somebody with a newer token has been here.
     Fenced {
         /// The newest token that was used.
@@ -75,6 +98,13 @@ pub fn decide(command: &Command, view: &View, now: Millis) -> Result<Event, Refu
             let entered = Event::Entered { task: *task, state: *state, at: now };
             if state.may_follow(before) { Ok(entered) } else { Err(Refused::State { before }) }
         }
+        Command::Hold(ask) => {
+            let held = hold::held(ask, view.hold.as_ref(), view.waiting, now)?;
+            Ok(Event::Held(Box::new(held)))
+        }
+        Command::Decide(decide) => {
+            hold::decided(decide, view.hold.as_ref(), now).map(Event::Decided).map_err(Refused::Undecided)
+        }
         Command::Fence { session, token } => {
             fence::admit(view.session.as_ref(), *token)?;
             Ok(Event::Fenced { session: *session, token: *token, at: now })
@@ -93,6 +123,12 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
         intent.limits.admit(view.task.as_ref(), &intent.price, now).map_err(Refused::Budget)?;
         intent.price.cost
     };
+    if intent.hold.is_some() {
+        let stands = hold::stand(view.hold.as_ref(), now);
+        if stands != Stand::Allowed {
+            return Err(Refused::Held(stands));
+        }
+    }
     fence::admit(view.session.as_ref(), intent.fence)?;
     Ok(Intended {
         key: intent.key,
@@ -107,6 +143,7 @@ fn begin(intent: &Intent, view: &View, now: Millis) -> Result<Intended, Refused>
         task: intent.task,
         session: intent.session,
         fence: intent.fence,
+        hold: intent.hold,
         cost,
         rate: intent.limits.step(),
         counted: (intent.price.tool.as_str() != intent.entry.tool).then(|| intent.price.tool.clone()),
@@ -176,6 +213,9 @@ pub fn apply(event: &Event, view: &mut View) {
             }
             view.session = Some(Session::holding(view.session.as_ref(), intended.fence, intended.at));
             view.claim = Some(Claim::begun(intended, view.claim.as_ref()));
+            if let (Some(_), Some(hold)) = (intended.hold, &mut view.hold) {
+                hold.phase = hold::Phase::Used { action: intended.action, at: intended.at };
+            }
         }
         Event::Settled(settled) => {
             let Some(claim) = view.claim.as_mut().filter(|claim| claim.action == settled.action) else { return };
@@ -212,6 +252,13 @@ pub fn apply(event: &Event, view: &mut View) {
         Event::Carried(Carried::Claim(_, claim)) => view.claim = Some((**claim).clone()),
         Event::Carried(Carried::Task(_, task)) => view.task = Some(task.clone()),
         Event::Carried(Carried::Session(_, session)) => view.session = Some(*session),
+        Event::Carried(Carried::Hold(_, hold)) => view.hold = Some((**hold).clone()),
+        Event::Held(held) => view.hold = Some(held.hold.clone()),
+        Event::Decided(decided) => {
+            let Some(hold) = view.hold.as_mut().filter(|hold| hold.id == decided.id) else { return };
+            hold.decisions.push(decided.decision.clone());
+            hold.phase = decided.phase.clone();
+        }
         Event::Noted(_) => {}
         Event::Fenced { token, at, .. } => {
             view.session = Some(Session::holding(view.session.as_ref(), *token, *at));

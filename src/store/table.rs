@@ -1,12 +1,14 @@
-//! What a store holds in memory: claims, tasks and sessions, each with the number of the record that changed it last. The memory store
+//! What a store holds in memory: claims, tasks, sessions and held calls, each with the number of the record that changed it last. The memory store
 //! has nothing else; the embedded store keeps here what its index does not have yet.
 
 use super::state::budget::Task;
 use super::state::claim::{Claim, Phase};
+use super::state::command::Command;
 use super::state::digest::Digest;
 use super::state::event::Event;
 use super::state::fence::Session;
-use super::state::{Place, View, apply};
+use super::state::hold::{Hold, Waiting};
+use super::state::{Millis, Place, View, apply};
 use crate::model::ids::ActionId;
 use std::collections::{HashMap, HashSet};
 
@@ -24,6 +26,8 @@ pub(super) struct Table {
     pub(super) claims: HashMap<Digest, Kept<Claim>>,
     pub(super) tasks: HashMap<Digest, Kept<Task>>,
     pub(super) sessions: HashMap<Digest, Kept<Session>>,
+    /// All that are open, and others.
+    pub(super) holds: HashMap<Digest, Kept<Hold>>,
     /// The last record applied.
     pub(super) last: u64,
     /// The last record that is in the index, too.
@@ -39,7 +43,31 @@ impl Table {
             claim: known(&self.claims, place.call),
             task: known(&self.tasks, place.task),
             session: known(&self.sessions, place.session),
+            hold: known(&self.holds, place.hold),
+            waiting: Waiting::default(),
         }
+    }
+
+    /// How many held calls wait for operators at `now`, as `command` has to know.
+    pub(super) fn waiting(&self, command: &Command, now: Millis) -> Waiting {
+        let Command::Hold(ask) = command else { return Waiting::default() };
+        let holds = self.holds.values().map(|kept| &kept.value);
+        let agent = holds.clone().filter(|hold| hold.is_alike(&ask.question, now)).count();
+        Waiting { all: holds.filter(|hold| hold.is_waiting(now)).count(), agent }
+    }
+
+    /// Up to `most` held calls that are open at `now`, the oldest first.
+    pub(super) fn open_holds(&self, now: Millis, most: usize) -> Vec<(Digest, Hold)> {
+        let open = self.holds.iter().filter(|(_, kept)| kept.value.is_open(now));
+        let mut open: Vec<_> = open.map(|(key, kept)| (*key, &kept.value)).collect();
+        open.sort_by_key(|(_, hold)| (hold.asked, hold.id));
+        open.into_iter().take(most).map(|(key, hold)| (key, hold.clone())).collect()
+    }
+
+    /// The held call whose id is `id`.
+    pub(super) fn find_hold(&self, id: ActionId) -> Option<(Digest, Hold)> {
+        let found = self.holds.iter().find(|(_, kept)| kept.value.id == id);
+        found.map(|(key, kept)| (*key, kept.value.clone()))
     }
 
     /// Applies `event`, record `change`, to `view`, which holds all that is known of the event's place, and keeps what
@@ -50,6 +78,7 @@ impl Table {
         let place = event.place();
         keep(&mut self.claims, place.call, view.claim, change);
         keep(&mut self.tasks, place.task, view.task, change);
+        keep(&mut self.holds, place.hold, view.hold, change);
         if let Some(session) = view.session.filter(|_| place.session.is_some()) {
             self.token = self.token.max(session.token);
             keep(&mut self.sessions, place.session, Some(session), change);
@@ -67,12 +96,14 @@ impl Table {
         let claim = place.call.and_then(|key| Some(self.claims.get(&key)?.change));
         let task = place.task.and_then(|key| Some(self.tasks.get(&key)?.change));
         let session = place.session.and_then(|key| Some(self.sessions.get(&key)?.change));
-        claim.max(task).max(session).unwrap_or_default()
+        let hold = place.hold.and_then(|key| Some(self.holds.get(&key)?.change));
+        claim.max(task).max(session).max(hold).unwrap_or_default()
     }
 
     /// Drops what the index has, whose last record is `upto`; but not calls in flight and their tasks, which have to be
-    /// settled whatever becomes of the index. Gives the calls that were dropped.
-    pub(super) fn drop_indexed(&mut self, upto: u64) -> Vec<ActionId> {
+    /// settled whatever becomes of the index, nor held calls that are open at `now`, which are counted. Gives the calls
+    /// that were dropped.
+    pub(super) fn drop_indexed(&mut self, upto: u64, now: Millis) -> Vec<ActionId> {
         self.indexed = upto;
         let is_in_flight = |claim: &Claim| matches!(claim.phase, Phase::Dispatching);
         let in_flight = self.claims.values().filter(|kept| is_in_flight(&kept.value));
@@ -81,6 +112,7 @@ impl Table {
         let dropped = dropped.map(|(_, kept)| kept.value.action).collect();
         self.tasks.retain(|key, kept| kept.change > upto || paying.contains(key));
         self.sessions.retain(|_, kept| kept.change > upto);
+        self.holds.retain(|_, kept| kept.change > upto || kept.value.is_open(now));
         dropped
     }
 
@@ -88,12 +120,13 @@ impl Table {
     pub(super) fn unindexed(&self) -> usize {
         let claims = self.claims.values().map(|kept| kept.change);
         let changes = claims.chain(self.tasks.values().map(|kept| kept.change));
-        changes.chain(self.sessions.values().map(|kept| kept.change)).filter(|change| *change > self.indexed).count()
+        let changes = changes.chain(self.sessions.values().map(|kept| kept.change));
+        changes.chain(self.holds.values().map(|kept| kept.change)).filter(|change| *change > self.indexed).count()
     }
 
     /// The things in memory.
     pub(super) fn len(&self) -> usize {
-        self.claims.len() + self.tasks.len() + self.sessions.len()
+        self.claims.len() + self.tasks.len() + self.sessions.len() + self.holds.len()
     }
 }
 

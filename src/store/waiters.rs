@@ -1,12 +1,13 @@
-//! Calls that wait for the end of a call with the same key.
+//! Calls that wait for the end of a call with the same key, or for what operators say of a held one.
 
 use super::state::digest::Digest;
+use super::state::event::Event;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Who waits, by call key. Holds an entry only while somebody waits.
+/// Who waits, by call key or the key under which a call is held. Holds an entry only while somebody waits.
 #[derive(Debug, Default)]
 pub(super) struct Waiters(Mutex<HashMap<Digest, Arc<Notify>>>);
 
@@ -28,6 +29,22 @@ impl Waiters {
         woken.as_mut().enable();
         if !is_over() {
             woken.await;
+        }
+    }
+
+    /// Wakes everybody who waits for what happened.
+    pub(super) fn told(&self, event: &Event) {
+        match event {
+            Event::Settled(settled) => self.wake(&settled.key),
+            Event::Intended(intended) => intended.hold.iter().for_each(|key| self.wake(key)),
+            Event::Decided(decided) => self.wake(&decided.key),
+            Event::Reserved(_)
+            | Event::Spent(_)
+            | Event::Entered { .. }
+            | Event::Fenced { .. }
+            | Event::Held(_)
+            | Event::Carried(_)
+            | Event::Noted(_) => {}
         }
     }
 

@@ -73,6 +73,8 @@ impl Calls {
                 | Event::Spent(_)
                 | Event::Entered { .. }
                 | Event::Fenced { .. }
+                | Event::Held(_)
+                | Event::Decided(_)
                 | Event::Noted(_)
                 | Event::Carried(_),
             )

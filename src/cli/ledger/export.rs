@@ -50,6 +50,8 @@ impl Export {
             | Event::Spent(_)
             | Event::Entered { .. }
             | Event::Fenced { .. }
+            | Event::Held(_)
+            | Event::Decided(_)
             | Event::Noted(_)
             | Event::Carried(_) => None,
         };

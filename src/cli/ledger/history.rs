@@ -47,6 +47,8 @@ impl History {
             | Event::Spent(_)
             | Event::Entered { .. }
             | Event::Fenced { .. }
+            | Event::Held(_)
+            | Event::Decided(_)
             | Event::Noted(_)
             | Event::Carried(_) => {
                 return;

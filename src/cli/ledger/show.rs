@@ -73,6 +73,8 @@ impl Show {
             | Event::Spent(_)
             | Event::Entered { .. }
             | Event::Fenced { .. }
+            | Event::Held(_)
+            | Event::Decided(_)
             | Event::Noted(_)
             | Event::Carried(_) => {
                 return Ok(());
@@ -132,6 +134,8 @@ impl Story {
             | Event::Spent(_)
             | Event::Entered { .. }
             | Event::Fenced { .. }
+            | Event::Held(_)
+            | Event::Decided(_)
             | Event::Noted(_)
             | Event::Carried(_) => {
                 return;

@@ -248,6 +248,8 @@ impl World {
                 | Event::Spent(_)
                 | Event::Entered { .. }
                 | Event::Fenced { .. }
+                | Event::Held(_)
+                | Event::Decided(_)
                 | Event::Noted(_)
                 | Event::Carried(_) => {}
             }

@@ -5,9 +5,10 @@
 //! m                      how far the journal is indexed
 //! c <call key>           a claim: JSON on a line, packed, then the answer
 //! t <task>, s <session>  JSON
+//! h <key>                a held call: JSON
 //! a <action id>          the call key it holds; not for a call that had ended before it came here
 //! o <call key>           the claim has not come to an end
-//! x <time> <c|t|s> <key> something may be forgotten from then on
+//! x <time> <c|t|s|h> <key> something may be forgotten from then on
 //! x <time> g <seq> <key> so may these claims: their call keys
 //! r <digest> <call key>  the claim's answer lies in that file
 //! ```
@@ -18,6 +19,7 @@ use super::super::state::claim::{Age, Claim};
 use super::super::state::digest::Digest;
 use super::super::state::event::{Carried, Event, decode, encode, fill};
 use super::super::state::fence::Session;
+use super::super::state::hold::Hold;
 use super::super::state::{Millis, Place, View};
 use super::super::table::Table;
 use super::known::Known;
@@ -41,6 +43,8 @@ const CACHE: u64 = 16 << 20;
 /// Milliseconds after which a task or session that does nothing is forgotten: 30 days.
 const IDLE: Millis = 30 * 24 * HOUR;
 const HOUR: Millis = 3600 * 1000;
+/// Milliseconds for which a held call that is over can still be shown: one hour.
+const SHOWN: Millis = HOUR;
 /// Things looked at in one sweep, or a few more.
 const SWEEP: usize = 1024;
 /// Keys that stand together at most.
@@ -53,6 +57,7 @@ const PORTION: usize = 4096;
 const CLAIM: u8 = b'c';
 const TASK: u8 = b't';
 const SESSION: u8 = b's';
+const HOLD: u8 = b'h';
 const ACTION: u8 = b'a';
 const OPEN: u8 = b'o';
 const EXPIRY: u8 = b'x';
@@ -86,6 +91,7 @@ pub(super) struct Changes {
     pub(super) claims: Vec<(Digest, Claim)>,
     pub(super) tasks: Vec<(Digest, Task)>,
     pub(super) sessions: Vec<(Digest, Session)>,
+    pub(super) holds: Vec<(Digest, Hold)>,
 }
 
 impl Changes {
@@ -95,10 +101,12 @@ impl Changes {
         let claims = table.claims.iter().filter(|(_, kept)| kept.change > upto);
         let tasks = table.tasks.iter().filter(|(_, kept)| kept.change > upto);
         let sessions = table.sessions.iter().filter(|(_, kept)| kept.change > upto);
+        let holds = table.holds.iter().filter(|(_, kept)| kept.change > upto);
         Self {
             claims: claims.map(|(key, kept)| (*key, kept.value.clone())).collect(),
             tasks: tasks.map(|(key, kept)| (*key, kept.value.clone())).collect(),
             sessions: sessions.map(|(key, kept)| (*key, kept.value)).collect(),
+            holds: holds.map(|(key, kept)| (*key, kept.value.clone())).collect(),
         }
     }
 
@@ -107,7 +115,7 @@ impl Changes {
     }
 
     fn len(&self) -> usize {
-        self.claims.len() + self.tasks.len() + self.sessions.len()
+        self.claims.len() + self.tasks.len() + self.sessions.len() + self.holds.len()
     }
 }
 
@@ -136,6 +144,9 @@ impl Index {
         }
         if let (None, Some(key)) = (&view.session, place.session) {
             view.session = self.session(&key)?;
+        }
+        if let (None, Some(key)) = (&view.hold, place.hold) {
+            view.hold = self.hold(&key)?;
         }
         Ok(())
     }
@@ -166,6 +177,23 @@ impl Index {
     /// The session of that name.
     pub(super) fn session(&self, key: &Digest) -> Result<Option<Session>, Error> {
         self.get(&named(SESSION, key))?.map(|value| read(&value)).transpose()
+    }
+
+    /// The call held under `key`.
+    pub(super) fn hold(&self, key: &Digest) -> Result<Option<Hold>, Error> {
+        self.get(&named(HOLD, key))?.map(|value| read(&value)).transpose()
+    }
+
+    /// The held calls that are so. Looks through all of them.
+    pub(super) fn holds(&self, is_so: impl Fn(&Hold) -> bool) -> Result<Vec<(Digest, Hold)>, Error> {
+        let (mut holds, mut found) = (self.db.scan_prefix([HOLD]), Vec::new());
+        while let Some((name, value)) = calmly(|| holds.next().transpose())? {
+            let hold = read(&value)?;
+            if let (true, Some(key)) = (is_so(&hold), named_by(&name)) {
+                found.push((key, hold));
+            }
+        }
+        Ok(found)
     }
 
     /// The key that `action` holds or held.
@@ -206,6 +234,10 @@ impl Index {
         for (key, session) in &changes.sessions {
             batch.insert(named(SESSION, key), text(session)?);
             batch.insert(expiring(idle_since(session.at), SESSION, key), &[]);
+        }
+        for (key, hold) in &changes.holds {
+            batch.insert(named(HOLD, key), text(hold)?);
+            batch.insert(expiring(forgotten(hold), HOLD, key), &[]);
         }
         batch.insert(META, text(&applied)?);
         calmly(|| self.db.apply_batch(batch))?;
@@ -255,7 +287,7 @@ impl Index {
 
     /// Everything in it, as events that make it anew.
     pub(super) fn carried(&self) -> impl Iterator<Item = Result<Vec<u8>, Error>> {
-        let kinds = [CLAIM, TASK, SESSION].into_iter();
+        let kinds = [CLAIM, TASK, SESSION, HOLD].into_iter();
         kinds.flat_map(|kind| self.db.scan_prefix([kind])).map(|entry| {
             let (name, value) = calmly(|| entry)?;
             let (Some(kind), Some(key)) = (name.first(), named_by(&name)) else {
@@ -264,6 +296,7 @@ impl Index {
             let carried = match *kind {
                 CLAIM => Carried::Claim(key, Box::new(read_claim(&value)?)),
                 TASK => Carried::Task(key, read(&value)?),
+                HOLD => Carried::Hold(key, Box::new(read(&value)?)),
                 _ => Carried::Session(key, read(&value)?),
             };
             Event::Carried(carried).encode().map_err(|error| unreadable(&error))
@@ -313,6 +346,7 @@ impl Index {
             SESSION if self.session(key)?.is_some_and(|session| session.at + IDLE <= now) => {
                 batch.remove(named(SESSION, key));
             }
+            HOLD if self.hold(key)?.is_some_and(|hold| forgotten(&hold) <= now) => batch.remove(named(HOLD, key)),
             _ => {}
         }
         Ok(())
@@ -368,7 +402,7 @@ fn named(kind: u8, key: &Digest) -> Vec<u8> {
     [&[kind][..], key.as_bytes()].concat()
 }
 
-/// The key in a name of a claim, task or session.
+/// The key in a name of a claim, task, session or held call.
 fn named_by(name: &[u8]) -> Option<Digest> {
     Some(Digest::new(name.get(1..)?.try_into().ok()?))
 }
@@ -384,6 +418,11 @@ fn expiring(at: Millis, kind: u8, key: &Digest) -> Vec<u8> {
 /// When something that was last used then may be forgotten. By the hour, so that its use leaves few traces behind.
 fn idle_since(last: Millis) -> Millis {
     (last / HOUR + 1) * HOUR + IDLE
+}
+
+/// When a held call may be forgotten.
+fn forgotten(hold: &Hold) -> Millis {
+    hold.ends().saturating_add(SHOWN)
 }
 
 /// `is_new`: nothing of it is in the index.

@@ -181,7 +181,7 @@ impl Shared {
     pub(super) fn indexed(&self, upto: Option<u64>) {
         let mut table = self.table.lock();
         // Also those whose outcome had to wait for room.
-        let settled = upto.map(|upto| table.drop_indexed(upto)).unwrap_or_default();
+        let settled = upto.map(|upto| table.drop_indexed(upto, self.time.now())).unwrap_or_default();
         let behind = table.unindexed();
         drop(table);
         for action in settled {
@@ -237,7 +237,8 @@ impl Shared {
         loop {
             let table = self.table.lock();
             let is_busy = |key: &_| {
-                table.claims.contains_key(key) || table.tasks.contains_key(key) || table.sessions.contains_key(key)
+                let is_paid = table.claims.contains_key(key) || table.tasks.contains_key(key);
+                is_paid || table.sessions.contains_key(key) || table.holds.contains_key(key)
             };
             if !self.lookup.change(|index| index.sweep(now, is_busy))? {
                 return Ok(());

@@ -7,7 +7,7 @@ use super::super::results::Results;
 use super::super::state::claim::Phase;
 use super::super::state::command::{Command, Settle};
 use super::super::state::event::Evidence;
-use super::super::table::Table;
+use super::super::table::{Kept, Table};
 use super::super::time::{Anchor, Time};
 use super::super::waiters::Waiters;
 use super::Shared;
@@ -57,11 +57,14 @@ pub(super) fn open(data: &Path, journal: Journal, clock: Clock, retention: Durat
     let results = Results::open(data).map_err(|error| super::unkept(&error))?;
     let (marks, sent) =
         Marks::open(data).map_err(|error| Error::Broken(format!("the marks cannot be read: {error}")))?;
-    let table = Table { token: applied.token, last: applied.seq, indexed: applied.seq, ..Table::default() };
     let time = match anchor {
         Some(anchor) => Time::continuing(clock, applied.seen, anchor),
         None => Time::starting(clock, applied.seen),
     };
+    let now = time.now();
+    let open = index.holds(|hold| hold.is_open(now))?;
+    let holds = open.into_iter().map(|(key, value)| (key, Kept { value, change: 0 })).collect();
+    let table = Table { token: applied.token, last: applied.seq, indexed: applied.seq, holds, ..Table::default() };
     let (table, lookup, waiters, pace) = (Mutex::new(table), Lookup::new(index), Waiters::default(), Pace::default());
     let mut shared = Shared { table, lookup, journal, results, marks, waiters, time, pace, retention, closing };
     shared.settle_crashed(sent.as_ref().filter(|_| same_boot))?;

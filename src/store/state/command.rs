@@ -5,6 +5,7 @@ use super::budget::{Limits, Price, Seen};
 use super::claim::Phase;
 use super::digest::Digest;
 use super::event::{Charge, Evidence};
+use super::hold::Question;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
 use crate::model::task::State;
@@ -27,6 +28,10 @@ pub enum Command {
         /// Where it says it is.
         state: State,
     },
+    /// Step 10: hold a call until operators decide.
+    Hold(Box<Ask>),
+    /// An operator's word on a held call.
+    Decide(Decide),
     /// A session begins anew: `token` and every token before it are stale.
     Fence {
         /// The session.
@@ -58,6 +63,8 @@ pub struct Intent {
     pub session: Digest,
     /// The token, from the store's counter.
     pub fence: u64,
+    /// The key under which the call was held, when it needs to be allowed: it is used up with this.
+    pub hold: Option<Digest>,
     /// What the task may use.
     pub limits: Limits,
     /// What the call asks for.
@@ -111,17 +118,60 @@ pub struct Spend {
     pub seen: Option<Seen>,
 }
 
+/// A call that needs a person.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// A digest over what the decision is bound to.
+    pub key: Digest,
+    /// The call.
+    pub id: ActionId,
+    /// For how many milliseconds operators may decide.
+    pub approve_for: u64,
+    /// For how many milliseconds after that the call may run.
+    pub execute_for: u64,
+    /// How many operators have to allow it, 1 to 5.
+    pub needed: u32,
+    /// Which roles may decide.
+    pub roles: Vec<String>,
+    /// May an operator decide who is named like the agent?
+    pub self_approval: bool,
+    /// What operators are shown.
+    pub question: Question,
+    /// How many calls may be held at once: of all agents, and of this agent in its tenant.
+    pub bounds: (usize, usize),
+}
+
+/// What an operator says of a held call.
+#[derive(Debug, Clone)]
+pub struct Decide {
+    /// The key under which it is held.
+    pub key: Digest,
+    /// The hold that is meant.
+    pub id: ActionId,
+    /// The operator.
+    pub who: String,
+    /// The operator's roles.
+    pub roles: Vec<String>,
+    /// Is it allowed? Otherwise denied.
+    pub allow: bool,
+    /// The operator's reason.
+    pub why: String,
+}
+
 impl Command {
     /// What it is about. A settlement's task and session stand in its claim.
     pub fn place(&self) -> Place {
         match self {
             Self::Begin(intent) => {
-                Place { call: Some(intent.key), task: Some(intent.task), session: Some(intent.session) }
+                let (call, task, session) = (Some(intent.key), Some(intent.task), Some(intent.session));
+                Place { call, task, session, hold: intent.hold }
             }
             Self::Settle(settle) => Place { call: Some(settle.key), ..Place::default() },
             Self::Reserve(Reserve { task, .. }) | Self::Spend(Spend { task, .. }) | Self::Enter { task, .. } => {
                 Place { task: Some(*task), ..Place::default() }
             }
+            Self::Hold(ask) => Place { hold: Some(ask.key), ..Place::default() },
+            Self::Decide(decide) => Place { hold: Some(decide.key), ..Place::default() },
             Self::Fence { session, .. } => Place { session: Some(*session), ..Place::default() },
         }
     }

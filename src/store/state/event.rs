@@ -4,6 +4,7 @@ use super::budget::{Seen, Task};
 use super::claim::{Claim, Phase};
 use super::digest::Digest;
 use super::fence::Session;
+use super::hold::{self, Decision, Hold};
 use super::{Millis, Place};
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::model::entry::Entry;
@@ -43,6 +44,10 @@ pub enum Event {
         /// When.
         at: Millis,
     },
+    /// A call is held until operators decide.
+    Held(Box<Held>),
+    /// An operator decided on a held call.
+    Decided(Decided),
     /// What was known when the events that made it were dropped.
     Carried(Carried),
     /// Something that changes no call, task or session, and is to be found again.
@@ -108,6 +113,30 @@ pub enum Carried {
     Task(Digest, Task),
     /// A session.
     Session(Digest, Session),
+    /// A held call.
+    Hold(Digest, Box<Hold>),
+}
+
+/// A call is held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    /// A digest over what the decision is bound to.
+    pub key: Digest,
+    /// What is held.
+    pub hold: Hold,
+}
+
+/// An operator decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The key under which the call is held.
+    pub key: Digest,
+    /// The hold that was meant.
+    pub id: ActionId,
+    /// What was said.
+    pub decision: Decision,
+    /// What came of it.
+    pub phase: hold::Phase,
 }
 
 /// A claim begins.
@@ -138,6 +167,9 @@ pub struct Intended {
     pub session: Digest,
     /// The token.
     pub fence: u64,
+    /// The key under which the call was held and allowed, if it was: it is used up.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hold: Option<Digest>,
     /// Reserved, in millionths.
     pub cost: u64,
     /// Milliseconds it takes up of its tool's rate; 0 without one.
@@ -256,9 +288,10 @@ impl Event {
     pub fn place(&self) -> Place {
         match self {
             Self::Intended(intended) => {
-                Place { call: Some(intended.key), task: Some(intended.task), session: Some(intended.session) }
+                let (call, task, session) = (Some(intended.key), Some(intended.task), Some(intended.session));
+                Place { call, task, session, hold: intended.hold }
             }
-            Self::Settled(settled) => Place { call: Some(settled.key), task: Some(settled.task), session: None },
+            Self::Settled(settled) => Place { call: Some(settled.key), task: Some(settled.task), ..Place::default() },
             Self::Reserved(Reserved { task, .. }) | Self::Spent(Spent { task, .. }) | Self::Entered { task, .. } => {
                 Place { task: Some(*task), ..Place::default() }
             }
@@ -267,6 +300,10 @@ impl Event {
             }
             Self::Carried(Carried::Claim(key, _)) => Place { call: Some(*key), ..Place::default() },
             Self::Carried(Carried::Task(task, _)) => Place { task: Some(*task), ..Place::default() },
+            Self::Held(held) => Place { hold: Some(held.key), ..Place::default() },
+            Self::Decided(Decided { key, .. }) | Self::Carried(Carried::Hold(key, _)) => {
+                Place { hold: Some(*key), ..Place::default() }
+            }
             Self::Noted(_) => Place::default(),
         }
     }
@@ -282,6 +319,9 @@ impl Event {
             Self::Carried(Carried::Claim(_, claim)) => claim.changed,
             Self::Carried(Carried::Task(_, task)) => task.last,
             Self::Carried(Carried::Session(_, session)) => session.at,
+            Self::Carried(Carried::Hold(_, hold)) => hold.changed(),
+            Self::Held(held) => held.hold.asked,
+            Self::Decided(decided) => decided.decision.at,
             Self::Noted(noted) => noted.at,
         }
     }
@@ -296,6 +336,8 @@ impl Event {
             | Self::Spent(_)
             | Self::Entered { .. }
             | Self::Fenced { .. }
+            | Self::Held(_)
+            | Self::Decided(_)
             | Self::Carried(_)
             | Self::Noted(_) => None,
         };
@@ -313,6 +355,8 @@ impl Event {
             | Self::Spent(_)
             | Self::Entered { .. }
             | Self::Fenced { .. }
+            | Self::Held(_)
+            | Self::Decided(_)
             | Self::Carried(_)
             | Self::Noted(_) => {}
         }

@@ -56,6 +56,7 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         task: named("task"),
         session: named("session"),
         fence,
+        hold: None,
         limits: Limits::default(),
         price: Price { tool: ToolName::new("bank__pay"), cost: 0 },
         entry: entry("bank__pay"),

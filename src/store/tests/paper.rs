@@ -9,6 +9,7 @@ use crate::store::state::claim::{Claim, Phase, Stored};
 use crate::store::state::command::{Command, Settle};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::{Event, Evidence, Intended};
+use crate::store::state::hold::{self, Hold};
 use crate::store::state::{Millis, Place, Refused, View, decide};
 use crate::store::table::Table;
 use crate::store::tests::same::Dice;
@@ -203,8 +204,9 @@ impl Paper {
         if let (Command::Settle(_), Some(claim)) = (command, table.view(place).claim) {
             place.task = Some(claim.task);
         }
-        let view = table.view(place);
-        let event = decide(command, &view, self.time.now()).map_err(|refused| (refused, table.last))?;
+        let now = self.time.now();
+        let view = View { waiting: table.waiting(command, now), ..table.view(place) };
+        let event = decide(command, &view, now).map_err(|refused| (refused, table.last))?;
         let record = self.disk.push(&event);
         table.apply(&event, view, record);
         Ok((event, record))
@@ -218,31 +220,24 @@ impl Store for Paper {
             let table = self.table.lock();
             (table.view(place), table.changed(place))
         };
-        if view.claim.as_ref().is_some_and(|claim| claim.phase.stored().is_some()) {
+        if view.is_told() {
             self.disk.until(record).await?;
         }
         Ok(view)
     }
 
     async fn run(&self, command: Command, _: Option<Entry>) -> Result<Result<Event, Refused>, Error> {
-        if let (Command::Begin(_), Some(error)) = (&command, self.refuses()) {
+        if let (Command::Begin(_) | Command::Hold(_), Some(error)) = (&command, self.refuses()) {
             return Err(error);
         }
         match self.decide(&command) {
             Ok((event, record)) => {
                 let is_awaited = !matches!(event, Event::Reserved(_) | Event::Spent(_) | Event::Entered { .. });
                 let written = if is_awaited { self.disk.until(record).await } else { Ok(()) };
-                match &event {
-                    Event::Intended(intended) if written.is_err() => self.take_back(intended),
-                    Event::Settled(settled) => self.waiters.wake(&settled.key),
-                    Event::Intended(_)
-                    | Event::Reserved(_)
-                    | Event::Spent(_)
-                    | Event::Entered { .. }
-                    | Event::Fenced { .. }
-                    | Event::Noted(_)
-                    | Event::Carried(_) => {}
+                if let (Event::Intended(intended), Err(_)) = (&event, &written) {
+                    self.take_back(intended);
                 }
+                self.waiters.told(&event);
                 written.map(|()| Ok(event))
             }
             Err((refused, record)) => self.disk.until(record).await.map(|()| Err(refused)),
@@ -267,6 +262,20 @@ impl Store for Paper {
         let mut open = self.claims(|claim| !claim.phase.is_final());
         open.truncate(most);
         Ok(open)
+    }
+
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
+        Ok(self.table.lock().open_holds(self.time.now(), most))
+    }
+
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error> {
+        Ok(self.table.lock().find_hold(id))
+    }
+
+    async fn decided(&self, key: Digest) {
+        let is_over =
+            || !self.table.lock().holds.get(&key).is_some_and(|kept| kept.value.phase == hold::Phase::Pending);
+        self.waiters.wait(key, is_over).await;
     }
 
     async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {

@@ -297,10 +297,11 @@ async fn lived(store: &dyn Store) -> Vec<Intent> {
 async fn all(store: &dyn Store, calls: &[Intent]) -> Vec<View> {
     let mut views = Vec::new();
     for call in calls {
-        let place = Place { call: Some(call.key), task: Some(call.task), session: Some(call.session) };
+        let (key, task, session) = (Some(call.key), Some(call.task), Some(call.session));
+        let place = Place { call: key, task, session, hold: call.hold };
         views.push(store.look(place).await.unwrap());
     }
-    let rest = Place { call: None, task: Some(named("reader")), session: Some(named("legacy")) };
+    let rest = Place { task: Some(named("reader")), session: Some(named("legacy")), ..Place::default() };
     views.push(store.look(rest).await.unwrap());
     views
 }

@@ -91,8 +91,8 @@ fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Com
 async fn known(store: &dyn Store) -> Vec<View> {
     let mut views = Vec::new();
     for key in 0..KEYS {
-        let place =
-            Place { call: Some(of(b'k', key)), task: Some(of(b't', key % 2)), session: Some(of(b's', key % 2)) };
+        let (task, session) = (Some(of(b't', key % 2)), Some(of(b's', key % 2)));
+        let place = Place { call: Some(of(b'k', key)), task, session, hold: Some(of(b'h', key)) };
         views.push(store.look(place).await.unwrap());
     }
     views

@@ -7,6 +7,7 @@ use crate::store::state::claim::{Claim, Stored};
 use crate::store::state::command::Command;
 use crate::store::state::digest::Digest;
 use crate::store::state::event::Event;
+use crate::store::state::hold::Hold;
 use crate::store::state::{Millis, Place, Refused, View};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -50,6 +51,18 @@ impl Store for Waited {
 
     async fn unsettled(&self, most: usize) -> Result<Vec<(Digest, Claim)>, Error> {
         self.0.unsettled(most).await
+    }
+
+    async fn holds(&self, most: usize) -> Result<Vec<(Digest, Hold)>, Error> {
+        self.0.holds(most).await
+    }
+
+    async fn find_hold(&self, id: ActionId) -> Result<Option<(Digest, Hold)>, Error> {
+        self.0.find_hold(id).await
+    }
+
+    async fn decided(&self, key: Digest) {
+        self.0.decided(key).await;
     }
 
     async fn keep(&self, is_error: bool, body: Bytes) -> Result<Stored, Error> {

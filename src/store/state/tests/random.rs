@@ -86,6 +86,7 @@ struct World {
     claims: BTreeMap<Digest, Claim>,
     tasks: BTreeMap<Digest, Task>,
     sessions: BTreeMap<Digest, Session>,
+    holds: BTreeMap<Digest, Hold>,
 }
 
 impl World {
@@ -94,6 +95,8 @@ impl World {
             claim: place.call.and_then(|key| self.claims.get(&key).cloned()),
             task: place.task.and_then(|key| self.tasks.get(&key).cloned()),
             session: place.session.and_then(|key| self.sessions.get(&key).copied()),
+            hold: place.hold.and_then(|key| self.holds.get(&key).cloned()),
+            waiting: Waiting::default(),
         }
     }
 
@@ -104,6 +107,7 @@ impl World {
         self.claims.extend(place.call.zip(view.claim));
         self.tasks.extend(place.task.zip(view.task));
         self.sessions.extend(place.session.zip(view.session));
+        self.holds.extend(place.hold.zip(view.hold));
     }
 }
 

@@ -62,6 +62,7 @@ fn event() -> impl Strategy<Value = Event> {
             task: named("task"),
             session: named("session"),
             fence: n[3],
+            hold: (n[3] % 2 == 0).then(|| named("hold")),
             cost: n[4],
             rate: n[5],
             counted: (n[5] % 2 == 0).then(|| ToolName::new("t#case")),

@@ -1,0 +1,283 @@
+//! A held call (SEMANTICS §7): it needs a person, and runs once, with exactly what was allowed, or not at all.
+
+use super::command::{Ask, Decide};
+use super::event::{Decided, Held};
+use super::{Millis, Refused};
+use crate::model::ids::{ActionId, ToolName};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Milliseconds for which a hold that nobody decided in time still says so (SEMANTICS §7).
+pub const GRACE: u64 = 15_000;
+/// Bytes of arguments, as JSON, that can be held: what an operator allows is seen whole, so that more is refused, never
+/// cut. With it a hold fits a value of the index (SEMANTICS §8).
+pub const ARGUMENTS: usize = 16 << 10;
+/// Bytes that an operator's reason may have.
+pub const WHY: usize = 500;
+
+/// A call that is held until somebody decides. Its key is a digest over what the decision is bound to, made by whoever
+/// holds the call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The call that asked first; the approval's id for everybody.
+    pub id: ActionId,
+    /// When it asked.
+    pub asked: Millis,
+    /// From then on nobody can decide.
+    pub approve_by: Millis,
+    /// Milliseconds after the last decision that was needed in which the call may run.
+    pub execute_for: u64,
+    /// How many operators have to allow it, 1 to 5; each counts once.
+    pub needed: u32,
+    /// An operator with one of these roles may decide; without any, nobody.
+    pub roles: Vec<String>,
+    /// May an operator decide who is named like the agent?
+    pub self_approval: bool,
+    /// What is asked.
+    pub question: Question,
+    /// What was said, in its order.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub decisions: Vec<Decision>,
+    /// What came of it.
+    pub phase: Phase,
+}
+
+/// What an operator is shown: all of it is what will run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Who calls.
+    pub agent: String,
+    /// Of which tenant.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tenant: Option<String>,
+    /// The caller's roles.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub caller_roles: Vec<String>,
+    /// `server__tool`.
+    pub tool: ToolName,
+    /// As they will be sent, with references to secrets as references; at most [`ARGUMENTS`] bytes as JSON.
+    pub arguments: Value,
+    /// The actions that the contract declares.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub actions: Vec<String>,
+    /// Does the contract say that it cannot be undone?
+    pub irreversible: bool,
+    /// What the tool is for, in its contract's words (003-46).
+    pub purpose: String,
+    /// What it is not for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub not_for: Option<String>,
+    /// What a call changes, in the contract's words (003-63).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub writes: Option<String>,
+    /// The session, as the agent names it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session: Option<String>,
+    /// The task, as the agent names it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub task: Option<String>,
+    /// Version of the policy it was judged under.
+    pub policy: String,
+    /// SHA-256 of the tool's definition, in hex.
+    pub schema_hash: String,
+}
+
+/// What one operator said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The operator.
+    pub who: String,
+    /// Was it allowed? Otherwise denied.
+    pub allow: bool,
+    /// The operator's reason, 1 to [`WHY`] bytes.
+    pub why: String,
+    /// When.
+    pub at: Millis,
+}
+
+/// What came of a hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Too few have allowed it so far, and nobody has denied it.
+    Pending,
+    /// The call may run once.
+    Allowed,
+    /// The call may not run.
+    Denied,
+    /// A call has begun with it.
+    Used {
+        /// The call, which need not be the one that asked.
+        action: ActionId,
+        /// When.
+        at: Millis,
+    },
+}
+
+/// How a hold stands for a call that asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stand {
+    /// Nothing is held, or not any more: it has to be asked.
+    Absent,
+    /// It waits for operators.
+    Pending,
+    /// It may run.
+    Allowed,
+    /// It may not run.
+    Denied {
+        /// The operator who said so.
+        who: String,
+        /// Why.
+        why: String,
+    },
+    /// Nobody decided in time, which means no.
+    TimedOut,
+}
+
+/// Why an operator's word changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undecided {
+    /// No such hold, or not any more; who asks is not told which.
+    Gone,
+    /// Not this operator's to decide.
+    NotYours,
+    /// This operator has said so already, or it is decided so already.
+    Same,
+    /// It is decided otherwise already; the first decision stands.
+    Other {
+        /// Was it allowed?
+        allowed: bool,
+    },
+}
+
+/// Holds that wait for operators right now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// All of them.
+    pub all: usize,
+    /// Those of one agent of one tenant.
+    pub agent: usize,
+}
+
+impl Phase {
+    /// The word for people and metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Allowed => "allowed",
+            Self::Denied => "denied",
+            Self::Used { .. } => "used",
+        }
+    }
+}
+
+impl Hold {
+    /// When the last decision was made; before any, when it was asked.
+    fn decided(&self) -> Millis {
+        self.decisions.last().map_or(self.asked, |last| last.at)
+    }
+
+    /// From then on it stands [`Stand::Absent`]: `now == end` is over.
+    pub fn ends(&self) -> Millis {
+        match &self.phase {
+            Phase::Pending => self.approve_by.saturating_add(GRACE),
+            Phase::Allowed => self.decided().saturating_add(self.execute_for),
+            // As long as it could have waited, nobody is asked the same again.
+            Phase::Denied => self.decided().saturating_add(self.approve_by.saturating_sub(self.asked)),
+            Phase::Used { at, .. } => *at,
+        }
+    }
+
+    /// When it last changed.
+    pub fn changed(&self) -> Millis {
+        if let Phase::Used { at, .. } = &self.phase { *at } else { self.decided() }
+    }
+
+    /// Whether operators can still decide at `now`.
+    pub fn is_waiting(&self, now: Millis) -> bool {
+        matches!(self.phase, Phase::Pending) && now < self.approve_by
+    }
+
+    /// Whether it is pending, or allowed and not used, and not over at `now`.
+    pub fn is_open(&self, now: Millis) -> bool {
+        matches!(self.phase, Phase::Pending | Phase::Allowed) && now < self.ends()
+    }
+
+    /// Whether it waits at `now`, and for the same agent of the same tenant as `question` is about.
+    pub fn is_alike(&self, question: &Question, now: Millis) -> bool {
+        let of = &self.question;
+        self.is_waiting(now) && of.agent == question.agent && of.tenant == question.tenant
+    }
+}
+
+/// How `hold` stands at `now` for a call that asks.
+pub fn stand(hold: Option<&Hold>, now: Millis) -> Stand {
+    let Some(hold) = hold.filter(|hold| now < hold.ends()) else { return Stand::Absent };
+    match &hold.phase {
+        Phase::Pending if now < hold.approve_by => Stand::Pending,
+        Phase::Pending => Stand::TimedOut,
+        Phase::Allowed => Stand::Allowed,
+        Phase::Denied => {
+            let last = hold.decisions.last().map(|last| (last.who.clone(), last.why.clone()));
+            let (who, why) = last.unwrap_or_default();
+            Stand::Denied { who, why }
+        }
+        // Each execution is asked for on its own.
+        Phase::Used { .. } => Stand::Absent,
+    }
+}
+
+/// Step 10: the call is held, unless it is held already or too many are.
+pub(super) fn held(ask: &Ask, hold: Option<&Hold>, waiting: Waiting, now: Millis) -> Result<Held, Refused> {
+    match stand(hold, now) {
+        Stand::Absent => {}
+        stands => return Err(Refused::Held(stands)),
+    }
+    let (all, agent) = ask.bounds;
+    if waiting.all >= all || waiting.agent >= agent {
+        return Err(Refused::TooManyHolds);
+    }
+    let hold = Hold {
+        id: ask.id,
+        asked: now,
+        approve_by: now.saturating_add(ask.approve_for),
+        execute_for: ask.execute_for,
+        needed: ask.needed,
+        roles: ask.roles.clone(),
+        self_approval: ask.self_approval,
+        question: ask.question.clone(),
+        decisions: Vec::new(),
+        phase: Phase::Pending,
+    };
+    Ok(Held { key: ask.key, hold })
+}
+
+/// What an operator's word makes of `hold`. Any denial ends it; allowed it is by as many operators as it needs.
+pub(super) fn decided(decide: &Decide, hold: Option<&Hold>, now: Millis) -> Result<Decided, Undecided> {
+    let hold = hold.filter(|hold| hold.id == decide.id).ok_or(Undecided::Gone)?;
+    let already = match stand(Some(hold), now) {
+        Stand::Pending => None,
+        Stand::Allowed => Some(true),
+        Stand::Denied { .. } => Some(false),
+        Stand::Absent | Stand::TimedOut => return Err(Undecided::Gone),
+    };
+    let is_itself = decide.who == hold.question.agent && !hold.self_approval;
+    if is_itself || !decide.roles.iter().any(|role| hold.roles.contains(role)) {
+        return Err(Undecided::NotYours);
+    }
+    if let Some(allowed) = already {
+        return Err(if allowed == decide.allow { Undecided::Same } else { Undecided::Other { allowed } });
+    }
+    // All decisions of a pending hold allow it.
+    if decide.allow && hold.decisions.iter().any(|before| before.who == decide.who) {
+        return Err(Undecided::Same);
+    }
+    let is_enough = hold.decisions.len() + 1 >= usize::try_from(hold.needed).unwrap_or(usize::MAX);
+    let phase = match (decide.allow, is_enough) {
+        (false, _) => Phase::Denied,
+        (true, true) => Phase::Allowed,
+        (true, false) => Phase::Pending,
+    };
+    let Decide { key, id, who, allow, why, .. } = decide.clone();
+    Ok(Decided { key, id, decision: Decision { who, allow, why, at: now }, phase })
+}
