@@ -11,6 +11,7 @@
 //! <data>/sent       which calls may have left
 //! ```
 
+pub mod approvals;
 pub mod claims;
 pub mod disabling;
 pub mod embedded;

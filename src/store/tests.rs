@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 mod clocks;
 mod durable;
+mod holds;
 pub(crate) mod paper;
 mod promises;
 pub(crate) mod same;

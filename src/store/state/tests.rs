@@ -2,7 +2,9 @@
 
 use super::budget::{Limits, Price};
 use super::claim::Stored;
+use super::command::{Ask, Decide};
 use super::event::Evidence;
+use super::hold::Question;
 use super::*;
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, ToolName};
@@ -12,6 +14,7 @@ use std::sync::LazyLock;
 
 mod arrows;
 mod budgets;
+mod holds;
 mod random;
 mod records;
 mod standing;
@@ -61,6 +64,42 @@ pub(in crate::store) fn intent(key: &str, fence: u64) -> Intent {
         price: Price { tool: ToolName::new("bank__pay"), cost: 0 },
         entry: entry("bank__pay"),
     }
+}
+
+/// A call that needs one operator with the role `approver`, who has ten minutes; it may run for one minute after that.
+pub(in crate::store) fn ask(key: &str) -> Ask {
+    Ask {
+        key: named(key),
+        id: ActionId::generate(),
+        approve_for: 600_000,
+        execute_for: 60_000,
+        needed: 1,
+        roles: vec!["approver".to_owned()],
+        self_approval: false,
+        question: Question {
+            agent: "billing-agent".to_owned(),
+            tenant: Some("t_001".to_owned()),
+            caller_roles: vec!["teller".to_owned()],
+            tool: ToolName::new("bank__pay"),
+            arguments: json!({ "amount": 100, "to": "DE89" }),
+            actions: vec!["pay".to_owned()],
+            irreversible: true,
+            purpose: "pays an invoice".to_owned(),
+            not_for: Some("salaries".to_owned()),
+            writes: None,
+            session: None,
+            task: None,
+            policy: "3f9a1c".to_owned(),
+            schema_hash: "a".repeat(64),
+        },
+        bounds: (256, 20),
+    }
+}
+
+/// What `who`, an approver, says of the call held by `ask`.
+pub(in crate::store) fn word(ask: &Ask, who: &str, allow: bool) -> Decide {
+    let (key, id, roles) = (ask.key, ask.id, vec!["approver".to_owned()]);
+    Decide { key, id, who: who.to_owned(), roles, allow, why: "because".to_owned() }
 }
 
 /// What became of `intent`, seen by the exchange itself.

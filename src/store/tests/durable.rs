@@ -8,7 +8,7 @@ use crate::store::state::Place;
 use crate::store::state::budget::{Limits, Price};
 use crate::store::state::claim::Phase;
 use crate::store::state::command::{Command, Reserve};
-use crate::store::state::tests::{intent, named, result, settle};
+use crate::store::state::tests::{ask, intent, named, result, settle, word};
 use std::time::Duration;
 
 /// A journal that takes its time: what does not wait for it is there long before it.
@@ -18,17 +18,20 @@ fn slow() -> Options {
 }
 
 #[tokio::test]
-async fn what_was_begun_ended_or_fenced_is_on_disk_when_its_caller_hears_of_it() {
+async fn what_was_begun_ended_held_decided_or_fenced_is_on_disk_when_its_caller_hears_of_it() {
     let temp = tempfile::tempdir().unwrap();
     let journal = Journal::open(temp.path(), slow()).unwrap();
     let store = Embedded::open(temp.path(), journal.clone(), Clock).unwrap();
     let call = intent("key", store.token());
     let price = Price { tool: call.price.tool.clone(), cost: 0 };
     let reserve = Command::Reserve(Reserve { task: named("task"), limits: Limits::default(), price });
+    let ask = ask("hold");
     for (command, waits) in [
         (Command::Begin(Box::new(call.clone())), true),
         (Command::Settle(settle(&call, Phase::Completed(result("paid")))), true),
         (reserve, false),
+        (Command::Hold(Box::new(ask.clone())), true),
+        (Command::Decide(word(&ask, "ann", true)), true),
         (Command::Fence { session: named("session"), token: store.token() }, true),
     ] {
         let before = journal.durable_seq();

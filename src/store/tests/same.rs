@@ -2,14 +2,14 @@
 
 use super::Stand;
 use crate::model::clock::hands::Hands;
-use crate::model::ids::ToolName;
+use crate::model::ids::{ActionId, ToolName};
 use crate::store::claims::Store;
 use crate::store::state::budget::{Limits, Price, Rate};
 use crate::store::state::claim::Phase;
-use crate::store::state::command::{Command, Intent, Reserve, Settle, Spend};
+use crate::store::state::command::{Ask, Command, Decide, Intent, Reserve, Settle, Spend};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::{Charge, Evidence};
-use crate::store::state::tests::{entry, intent, operator, result, settle, unknown};
+use crate::store::state::tests::{ask, entry, intent, operator, result, settle, unknown, word};
 use crate::store::state::{Place, View};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,6 +44,20 @@ fn of(kind: u8, number: u64) -> Digest {
     Digest::of(&[&[kind][..], &number.to_le_bytes()].concat())
 }
 
+/// Held calls have few ids, too: of one key, they follow each other.
+fn of_hold(key: u64) -> ActionId {
+    format!("0198f1a2-0000-7000-8000-{key:012}").parse().unwrap()
+}
+
+fn held(dice: &mut Dice, key: u64) -> Ask {
+    let needed = u32::try_from(dice.roll(2)).unwrap() + 1;
+    let (approve_for, execute_for) = (dice.roll(1000), dice.roll(1000));
+    let bounds = (3, 2);
+    let mut ask = Ask { key: of(b'h', key), id: of_hold(key), approve_for, execute_for, needed, bounds, ..ask("") };
+    ask.question.tenant = dice.once_in(2).then(|| "t_002".to_owned());
+    ask
+}
+
 fn limits(dice: &mut Dice) -> Limits {
     let rate = dice.once_in(3).then_some(Rate { calls: 5, per: 100 });
     Limits { tool_calls: Some(60), cost: Some(150), rate, ..Limits::default() }
@@ -53,7 +67,13 @@ fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Com
     let tool = TOOLS[usize::try_from(dice.roll(2)).unwrap()];
     let price = Price { tool: ToolName::new(tool), cost: dice.roll(4) };
     let key = dice.roll(KEYS);
-    match (dice.roll(10), last.get(&key).cloned()) {
+    match (dice.roll(14), last.get(&key).cloned()) {
+        (10 | 11, _) => Command::Hold(Box::new(held(dice, key))),
+        (12 | 13, _) => {
+            let who = ["ann", "bob", "billing-agent"][usize::try_from(dice.roll(3)).unwrap()];
+            let said = word(&ask(""), who, !dice.once_in(4));
+            Command::Decide(Decide { key: of(b'h', key), id: of_hold(key), ..said })
+        }
         (0, _) => Command::Fence { session: of(b's', dice.roll(2)), token },
         (1, _) => Command::Reserve(Reserve { task: of(b't', dice.roll(2)), limits: limits(dice), price }),
         (2, _) => {
@@ -77,6 +97,7 @@ fn command(dice: &mut Dice, last: &mut BTreeMap<u64, Intent>, token: u64) -> Com
                 task: of(b't', dice.roll(2)),
                 session: of(b's', dice.roll(2)),
                 fence: if dice.once_in(20) { token / 2 } else { token },
+                hold: dice.once_in(3).then(|| of(b'h', key)),
                 limits: limits(dice),
                 entry: entry(tool),
                 price,
@@ -128,6 +149,7 @@ async fn every_store_decides_as_the_one_in_memory_does() {
                 store = stand.open();
                 restarted(&*plain).await;
                 assert_eq!(known(&*store).await, known(&*plain).await, "seed {seed}, opened after command {number}");
+                assert_eq!(store.holds(9).await, plain.holds(9).await, "seed {seed}, opened after command {number}");
             }
         }
         assert_eq!(known(&*store).await, known(&*plain).await, "seed {seed}");

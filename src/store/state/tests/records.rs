@@ -29,6 +29,24 @@ fn charge() -> impl Strategy<Value = Charge> {
     prop_oneof![Just(Charge::Release), Just(Charge::Hold), any::<u64>().prop_map(Charge::Settle)]
 }
 
+fn holding() -> impl Strategy<Value = Event> {
+    (".*", ".*", any::<bool>(), any::<u64>(), 0..3_u8).prop_map(|(who, why, allow, at, which)| {
+        let key = named(&who);
+        let mut held = hold::held(&ask("key"), None, Waiting::default(), at).unwrap();
+        held.hold.question.arguments = json!({ "text": who, "why": [why, at, null, { "x": allow }] });
+        let decision = hold::Decision { who, allow, why, at };
+        let phase = hold::Phase::Used { action: ActionId::generate(), at };
+        match which {
+            0 => Event::Held(Box::new(held)),
+            1 => Event::Decided(event::Decided { key, id: ActionId::generate(), decision, phase }),
+            _ => {
+                held.hold.decisions.push(decision);
+                Event::Carried(Carried::Hold(key, Box::new(held.hold)))
+            }
+        }
+    })
+}
+
 fn event() -> impl Strategy<Value = Event> {
     let settled = (phase(), charge(), ".*", ".*", any::<[u64; 4]>()).prop_map(|(phase, charge, who, why, numbers)| {
         Event::Settled(Settled {
@@ -84,6 +102,7 @@ fn event() -> impl Strategy<Value = Event> {
             Event::Entered { task: named("task"), state: crate::model::task::State::ALL[state], at }
         }),
         any::<[u64; 2]>().prop_map(|[token, at]| Event::Fenced { session: named("session"), token, at }),
+        holding(),
     ]
 }
 

@@ -1,0 +1,241 @@
+//! What an operator sees and says of calls that are held (SEMANTICS §7). Who said what and why stands in the journal for good.
+
+use super::claims::{Error, Store};
+use super::operator::time;
+use super::state::command::{Command, Decide};
+use super::state::event::Event;
+use super::state::hold::{Hold, Phase, Stand, Undecided, WHY, stand};
+use super::state::{Millis, Refused};
+use crate::model::ids::ActionId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Held calls that are listed at once, at most.
+pub const MOST: usize = 1000;
+
+/// A held call, as operators read it: all of it is what will run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenHold {
+    /// The call that asked first; the approval's id.
+    pub id: String,
+    /// `pending`, `allowed`, `denied`, `used` or `expired`.
+    pub state: String,
+    /// When it asked, RFC 3339 in UTC.
+    pub asked: String,
+    /// From then on nobody can decide.
+    pub approve_by: String,
+    /// From then on it does not run any more; only where it was allowed and has not run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub execute_by: Option<String>,
+    /// The agent.
+    pub agent: String,
+    /// Its tenant.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tenant: Option<String>,
+    /// The agent's roles.
+    pub caller_roles: Vec<String>,
+    /// `server__tool`.
+    pub tool: String,
+    /// Whole, as they will be sent; references to secrets stay references.
+    pub arguments: Value,
+    /// The actions that the contract declares.
+    pub actions: Vec<String>,
+    /// Does the contract say that it cannot be undone?
+    pub irreversible: bool,
+    /// What the tool is for (003-46).
+    pub purpose: String,
+    /// What it is not for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub not_for: Option<String>,
+    /// What the call changes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub writes: Option<String>,
+    /// The session, as the agent names it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session: Option<String>,
+    /// The task, as the agent names it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub task: Option<String>,
+    /// Version of the policy it was judged under.
+    pub policy: String,
+    /// SHA-256 of the tool's definition.
+    pub schema_hash: String,
+    /// How many operators have to allow it.
+    pub needed: u32,
+    /// Those who have.
+    pub allowed_by: Vec<String>,
+    /// Whoever has one of these roles may decide.
+    pub roles: Vec<String>,
+    /// Whether an operator may decide who is named like the agent.
+    pub self_approval: bool,
+    /// What was said, in its order.
+    pub decisions: Vec<Spoken>,
+    /// The call that has begun with it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub used_by: Option<String>,
+}
+
+/// What one operator said, as operators read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spoken {
+    /// The operator.
+    pub who: String,
+    /// Was it allowed? Otherwise denied.
+    pub allow: bool,
+    /// Why.
+    pub why: String,
+    /// When, RFC 3339 in UTC.
+    pub at: String,
+}
+
+/// What an operator says.
+#[derive(Debug, Clone)]
+pub struct Said {
+    /// The operator.
+    pub who: String,
+    /// The operator's roles.
+    pub roles: Vec<String>,
+    /// Is it allowed? Otherwise denied.
+    pub allow: bool,
+    /// The operator's reason.
+    pub why: String,
+}
+
+/// What came of an operator's word.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// Whether it says anything new.
+    pub changed: bool,
+    /// As [`OpenHold::state`]; `pending` when more operators have to allow it.
+    pub state: String,
+}
+
+/// Why an operator's word counts for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Uncounted {
+    /// Which of the two is told to nobody.
+    #[error("approval {0} is expired or not found")]
+    Gone(ActionId),
+    /// Not this operator's to decide.
+    #[error("{}", not_yours(.roles, *.is_itself))]
+    NotYours {
+        /// Whoever has one of these roles may decide.
+        roles: Vec<String>,
+        /// The operator is named like the agent that asks.
+        is_itself: bool,
+    },
+    /// The first decision stands.
+    #[error("it is {} already, and that stands", if *.allowed { "allowed" } else { "denied" })]
+    Other {
+        /// Was it allowed?
+        allowed: bool,
+    },
+    /// What was said cannot be used.
+    #[error("{0}")]
+    Unfit(String),
+    /// The store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+fn not_yours(roles: &[String], is_itself: bool) -> String {
+    if is_itself {
+        return "an agent's call is not decided by an operator of the same name".to_owned();
+    }
+    format!("only an operator with one of these roles can decide: {}", roles.join(", "))
+}
+
+impl OpenHold {
+    fn of(hold: &Hold, now: Millis) -> Self {
+        let (asked, question) = (time(hold.asked), hold.question.clone());
+        let is_allowed = hold.phase == Phase::Allowed;
+        let allowed = hold.decisions.iter().filter(|decision| decision.allow);
+        let decisions = hold.decisions.iter().map(|decision| Spoken {
+            who: decision.who.clone(),
+            allow: decision.allow,
+            why: decision.why.clone(),
+            at: time(decision.at),
+        });
+        Self {
+            id: hold.id.to_string(),
+            state: state(hold, now).to_owned(),
+            asked,
+            approve_by: time(hold.approve_by),
+            execute_by: is_allowed.then(|| time(hold.ends())),
+            agent: question.agent,
+            tenant: question.tenant,
+            caller_roles: question.caller_roles,
+            tool: question.tool.to_string(),
+            arguments: question.arguments,
+            actions: question.actions,
+            irreversible: question.irreversible,
+            purpose: question.purpose,
+            not_for: question.not_for,
+            writes: question.writes,
+            session: question.session,
+            task: question.task,
+            policy: question.policy,
+            schema_hash: question.schema_hash,
+            needed: hold.needed,
+            allowed_by: allowed.map(|decision| decision.who.clone()).collect(),
+            roles: hold.roles.clone(),
+            self_approval: hold.self_approval,
+            decisions: decisions.collect(),
+            used_by: if let Phase::Used { action, .. } = &hold.phase { Some(action.to_string()) } else { None },
+        }
+    }
+}
+
+/// How a held call stands, in a word.
+fn state(hold: &Hold, now: Millis) -> &'static str {
+    match (stand(Some(hold), now), &hold.phase) {
+        (Stand::TimedOut, _) | (Stand::Absent, Phase::Pending | Phase::Allowed) => "expired",
+        (_, phase) => phase.word(),
+    }
+}
+
+/// Up to [`MOST`] held calls that operators can decide, or that may still run; the oldest first.
+pub async fn open_holds(store: &dyn Store) -> Result<Vec<OpenHold>, Error> {
+    let now = store.now();
+    let holds = store.holds(MOST).await?;
+    let open = holds.iter().filter(|(_, hold)| hold.is_waiting(now) || stand(Some(hold), now) == Stand::Allowed);
+    Ok(open.map(|(_, hold)| OpenHold::of(hold, now)).collect())
+}
+
+/// The held call `id`, for as long as it is known.
+pub async fn show(store: &dyn Store, id: ActionId) -> Result<Option<OpenHold>, Error> {
+    let found = store.find_hold(id).await?;
+    Ok(found.map(|(_, hold)| OpenHold::of(&hold, store.now())))
+}
+
+/// Counts what an operator says of the held call `id`, durably.
+pub async fn decide(store: &dyn Store, id: ActionId, said: Said) -> Result<Changed, Uncounted> {
+    let Said { who, roles, allow, why } = said;
+    let why = why.trim().to_owned();
+    if why.is_empty() || why.len() > WHY || why.contains(char::is_control) {
+        let rule = format!("say why, on one line of at most {WHY} bytes: it stands in the ledger for good");
+        return Err(Uncounted::Unfit(rule));
+    }
+    let (key, hold) = store.find_hold(id).await?.ok_or(Uncounted::Gone(id))?;
+    let decide = Decide { key, id, who: who.clone(), roles, allow, why };
+    match store.run(Command::Decide(decide), None).await? {
+        Ok(Event::Decided(decided)) => {
+            let state = decided.phase.word().to_owned();
+            tracing::info!(%id, tool = %hold.question.tool, who, allow, state, "an operator has decided on a held call");
+            Ok(Changed { changed: true, state })
+        }
+        Err(Refused::Undecided(Undecided::Same)) => {
+            let state = store.find_hold(id).await?.map(|(_, hold)| state(&hold, store.now()).to_owned());
+            state.map(|state| Changed { changed: false, state }).ok_or(Uncounted::Gone(id))
+        }
+        Err(Refused::Undecided(Undecided::NotYours)) => {
+            let is_itself = who == hold.question.agent && !hold.self_approval;
+            Err(Uncounted::NotYours { roles: hold.roles, is_itself })
+        }
+        Err(Refused::Undecided(Undecided::Other { allowed })) => Err(Uncounted::Other { allowed }),
+        Ok(_) | Err(_) => Err(Uncounted::Gone(id)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
