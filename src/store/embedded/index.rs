@@ -494,8 +494,33 @@ mod tests {
     use super::*;
     use crate::store::state::claim::Phase;
     use crate::store::state::command::Command;
-    use crate::store::state::tests::{START, intent, result, settle};
+    use crate::store::state::tests::{START, ask, intent, result, settle, word};
     use crate::store::state::{View, apply, decide};
+
+    /// A held call that is over is kept for as long as it may be looked at, whatever became of it meanwhile, and then forgotten.
+    #[test]
+    fn held_calls_are_forgotten_in_their_time() {
+        let temp = tempfile::tempdir().unwrap();
+        let (index, _) = Index::open(temp.path()).unwrap();
+        let (mut view, asked) = (View::default(), ask("key"));
+        let commands = [Command::Hold(Box::new(asked.clone())), Command::Decide(word(&asked, "ann", true))];
+        let mut ends = Vec::new();
+        for command in commands {
+            apply(&decide(&command, &view, START).unwrap(), &mut view);
+            let hold = view.hold.clone().unwrap();
+            ends.push(hold.ends());
+            index.write(&Changes { holds: vec![(asked.key, hold)], ..Changes::default() }, Applied::default()).unwrap();
+        }
+        assert!(ends[1] < ends[0], "it is over before it would have been without a decision");
+        index.sweep(ends[1] + SHOWN, |_| false).unwrap();
+        assert_eq!(index.hold(&asked.key).unwrap(), view.hold, "until then, it is there");
+        index.sweep(ends[1] + SHOWN + 1, |_| true).unwrap();
+        assert_eq!(index.holds(|hold| hold.id == asked.id).unwrap().len(), 1, "what is in memory stays");
+        index.sweep(ends[1] + SHOWN + 60_002, |_| false).unwrap();
+        assert_eq!(index.hold(&asked.key).unwrap(), None);
+        index.sweep(ends[0] + SHOWN + 1, |_| false).unwrap();
+        assert_eq!(index.db.len(), 1, "nothing is left but how far the journal is indexed");
+    }
 
     /// SEMANTICS §3: a tombstone keeps the key and not the answer; it is swept once, not for ever.
     #[test]

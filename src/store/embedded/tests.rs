@@ -3,7 +3,8 @@
 use super::*;
 use crate::store::journal::Options;
 use crate::store::state::claim::{Phase, Standing, standing};
-use crate::store::state::tests::{intent, named, settle, unknown};
+use crate::store::state::command::{Ask, Intent};
+use crate::store::state::tests::{ask, intent, named, settle, unknown, word};
 
 fn store(data: &Path) -> Embedded {
     let options = Options { gather: Duration::ZERO, reserve_bytes: 0, segment_bytes: 4096, ..Options::default() };
@@ -24,14 +25,31 @@ async fn stands(store: &Embedded, key: &str) -> Standing {
     standing(view.claim.as_ref(), &begin.fingerprint, None, store.now())
 }
 
-use crate::store::state::command::Intent;
+/// A call held under `key`, and what an operator says of it.
+async fn held(store: &Embedded, key: &str, said: Option<bool>) -> Ask {
+    let ask = Ask { execute_for: 600_000, ..ask(key) };
+    store.run(Command::Hold(Box::new(ask.clone())), None).await.unwrap().unwrap();
+    if let Some(allow) = said {
+        store.run(Command::Decide(word(&ask, "ann", allow)), None).await.unwrap().unwrap();
+    }
+    ask
+}
+
+async fn holds(store: &Embedded, asks: &[Ask]) -> Vec<Option<Hold>> {
+    let mut holds = Vec::new();
+    for ask in asks {
+        let view = store.look(Place { hold: Some(ask.key), ..Place::default() }).await.unwrap();
+        holds.push(view.hold);
+    }
+    holds
+}
 
 fn size(directory: &Path) -> usize {
     std::fs::read_dir(directory).unwrap().count()
 }
 
 /// SEMANTICS §8: old segments are dropped, and neither a restart nor the loss of the index forgets a claim that is replayed,
-/// an outcome that is unknown, or the newest token; answers in files stay as long as they can be asked for.
+/// an outcome that is unknown, a call that is held, what was decided of it, or the newest token; answers in files stay as long as they can be asked for.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_old_segments_said_is_carried_on() {
     let temp = tempfile::tempdir().unwrap();
@@ -39,6 +57,15 @@ async fn what_old_segments_said_is_carried_on() {
     let long = first.keep(false, Bytes::from(vec![b'7'; INLINE + 1])).await.unwrap();
     call(&first, "long", Phase::Completed(long.clone())).await;
     call(&first, "lost", unknown()).await;
+    let mut asks = Vec::new();
+    for (key, said) in [("pending", None), ("allowed", Some(true)), ("denied", Some(false)), ("used", Some(true))] {
+        asks.push(held(&first, key, said).await);
+    }
+    let begin = Intent { fence: first.token(), hold: Some(asks[3].key), ..intent("used", 1) };
+    let end = settle(&begin, Phase::NotSent);
+    first.run(Command::Begin(Box::new(begin)), None).await.unwrap().unwrap();
+    first.run(Command::Settle(end), None).await.unwrap().unwrap();
+    let kept = holds(&first, &asks).await;
     for n in 0..40 {
         let short = first.keep(false, Bytes::from(format!("answer {n}"))).await.unwrap();
         call(&first, &format!("key {n}"), Phase::Completed(short)).await;
@@ -64,6 +91,8 @@ async fn what_old_segments_said_is_carried_on() {
             let Standing::Ended(stored) = stands(&again, &format!("key {n}")).await else { panic!("key {n} is open") };
             assert_eq!(again.body(&stored).await.unwrap(), format!("answer {n}"));
         }
+        assert_eq!(holds(&again, &asks).await, kept, "index lost: {index_is_lost}");
+        assert_eq!(again.holds(9).await.unwrap().len(), 2, "one waits, and one may run");
         assert!(again.token() >= token, "tokens only grow");
         assert!(
             again.look(Place { session: Some(named("none")), ..Place::default() }).await.unwrap().session.is_none()

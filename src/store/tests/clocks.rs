@@ -3,12 +3,15 @@
 
 use super::Stand;
 use crate::model::clock::hands::Hands;
+use crate::model::ids::ActionId;
 use crate::store::claims::Store;
 use crate::store::state::claim::{Phase, Standing, standing};
-use crate::store::state::command::{Command, Intent, Settle};
+use crate::store::state::command::{Ask, Command, Intent, Settle};
 use crate::store::state::event::Evidence;
-use crate::store::state::tests::{HOUR, intent, named, result, settle, unknown};
-use crate::store::state::{Millis, Place};
+use crate::store::state::hold::{self, GRACE, Undecided};
+use crate::store::state::tests::{HOUR, ask, intent, named, result, settle, unknown, word};
+use crate::store::state::{Millis, Place, Refused};
+use std::sync::Arc;
 use std::time::Duration;
 
 const YEARS: i64 = 10 * 365 * 24 * 3600;
@@ -38,13 +41,27 @@ const TURNS: &[&[Turn]] = &[
     &[Turn::Jump(1), Turn::Reopen, Turn::Jump(-1), Turn::Reopen],
 ];
 
+/// What `turn` makes of `store`.
+fn turned(stand: &Stand, hands: &Hands, turn: Turn, store: Arc<dyn Store>) -> Arc<dyn Store> {
+    match turn {
+        Turn::Jump(seconds) => hands.jump(seconds),
+        Turn::Freeze(is_frozen) => hands.freeze(is_frozen),
+        Turn::Reopen if stand.lasts() => {
+            drop(store);
+            return stand.open();
+        }
+        Turn::Reopen => {}
+    }
+    store
+}
+
 async fn complete(store: &dyn Store, key: &str, (ttl, keep): (u64, u64)) {
     let call = Intent { ttl, keep, session: named(key), ..intent(key, store.token()) };
     store.run(Command::Begin(Box::new(call.clone())), None).await.unwrap().unwrap();
     store.run(Command::Settle(settle(&call, Phase::Completed(result("paid")))), None).await.unwrap().unwrap();
 }
 
-async fn word(store: &dyn Store, key: &str) -> &'static str {
+async fn found(store: &dyn Store, key: &str) -> &'static str {
     let view = store.look(Place { call: Some(named(key)), ..Place::default() }).await.unwrap();
     match standing(view.claim.as_ref(), &named("fingerprint"), None, store.now()) {
         Standing::Ended(_) => "ended",
@@ -70,15 +87,7 @@ async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]
     }) {
         let (step, sum) = passed;
         if let Some(turn) = left.next() {
-            match turn {
-                Turn::Jump(seconds) => hands.jump(*seconds),
-                Turn::Freeze(is_frozen) => hands.freeze(*is_frozen),
-                Turn::Reopen if !stand.lasts() => {}
-                Turn::Reopen => {
-                    drop(store);
-                    store = stand.open();
-                }
-            }
+            store = turned(stand, hands, *turn, store);
         }
         hands.pass(Duration::from_millis(step));
         let explicit = if sum < TTL {
@@ -88,16 +97,16 @@ async fn lives_as_long_as_it_should(stand: &Stand, hands: &Hands, turns: &[Turn]
         } else {
             "open"
         };
-        assert_eq!(word(&*store, "explicit").await, explicit, "{sum} ms, {turns:?}");
-        assert_eq!(word(&*store, "derived").await, if sum < TTL { "ended" } else { "open" }, "{sum} ms, {turns:?}");
-        assert_eq!(word(&*store, "lost").await, "unknown", "{sum} ms, {turns:?}");
+        assert_eq!(found(&*store, "explicit").await, explicit, "{sum} ms, {turns:?}");
+        assert_eq!(found(&*store, "derived").await, if sum < TTL { "ended" } else { "open" }, "{sum} ms, {turns:?}");
+        assert_eq!(found(&*store, "lost").await, "unknown", "{sum} ms, {turns:?}");
     }
     // However long it takes, only evidence ends it.
     hands.pass(Duration::from_millis(1000 * HOUR));
-    assert_eq!(word(&*store, "lost").await, "unknown");
+    assert_eq!(found(&*store, "lost").await, "unknown");
     let late = Settle { evidence: Evidence::Late, ..settle(&lost, Phase::Completed(result("paid"))) };
     store.run(Command::Settle(late), None).await.unwrap().unwrap();
-    assert_eq!(word(&*store, "lost").await, "ended");
+    assert_eq!(found(&*store, "lost").await, "ended");
 }
 
 #[tokio::test]
@@ -143,8 +152,8 @@ async fn is_the_same_within_the_retry_horizon(stand: &Stand, hands: &Hands) {
         for key in ["done", "lost"] {
             assert!(!began(key, &*store).await, "{key} began a second time after {after} s");
         }
-        assert_eq!(word(&*store, "done").await, "ended", "{after} s");
-        assert_eq!(word(&*store, "lost").await, "unknown", "{after} s");
+        assert_eq!(found(&*store, "done").await, "ended", "{after} s");
+        assert_eq!(found(&*store, "lost").await, "unknown", "{after} s");
         assert!(began(&format!("intended {after}"), &*store).await);
     }
 }
@@ -155,4 +164,65 @@ async fn a_call_sent_again_is_the_same_within_the_retry_horizon() {
     is_the_same_within_the_retry_horizon(&Stand::memory(hands.clock()), hands).await;
     let hands = Hands::new();
     is_the_same_within_the_retry_horizon(&Stand::embedded(hands.clock()), hands).await;
+}
+
+/// SEMANTICS §7: both clocks of a held call are steady time's; a moment before its deadline it can be decided and can run, at
+/// its deadline it cannot.
+async fn is_decided_and_runs_in_time(stand: &Stand, hands: &Hands, turns: &[Turn]) {
+    let mut store = stand.open();
+    let minute = Ask { approve_for: 60_000, execute_for: 30_000, ..ask("late") };
+    let asks =
+        ["late", "decided", "allowed"].map(|key| Ask { key: named(key), id: ActionId::generate(), ..minute.clone() });
+    for ask in &asks {
+        store.run(Command::Hold(Box::new(ask.clone())), None).await.unwrap().unwrap();
+    }
+    let [late, decided, allowed] = &asks;
+    let mut left = turns.iter();
+    for (step, sum) in [(29_999, 29_999), (1, 30_000), (29_999, 59_999), (1, 60_000), (GRACE, 60_000 + GRACE)] {
+        if let Some(turn) = left.next() {
+            store = turned(stand, hands, *turn, store);
+        }
+        hands.pass(Duration::from_millis(step));
+        let said = match sum {
+            30_000 => Some((allowed, true)),
+            59_999 => Some((decided, true)),
+            60_000 => Some((late, false)),
+            _ => None,
+        };
+        if let Some((ask, is_in_time)) = said {
+            let told = store.run(Command::Decide(word(ask, "ann", true)), None).await.unwrap();
+            assert_eq!(told.is_ok(), is_in_time, "{sum} ms, {turns:?}");
+            assert!(is_in_time || told == Err(Refused::Undecided(Undecided::Gone)));
+        }
+        let mut words = Vec::new();
+        for ask in &asks {
+            let view = store.look(Place { hold: Some(ask.key), ..Place::default() }).await.unwrap();
+            words.push(format!("{:?}", hold::stand(view.hold.as_ref(), store.now())));
+        }
+        let expected = match sum {
+            29_999 => ["Pending", "Pending", "Pending"],
+            30_000 => ["Pending", "Pending", "Allowed"],
+            59_999 => ["Pending", "Allowed", "Allowed"],
+            60_000 => ["TimedOut", "Allowed", "Absent"],
+            _ => ["Absent", "Allowed", "Absent"],
+        };
+        assert_eq!(words, expected, "{sum} ms, {turns:?}");
+        let runs = |key: &str| Intent { hold: Some(named(key)), ..hourly(key, &*store) };
+        if sum == 60_000 {
+            assert!(store.run(Command::Begin(Box::new(runs("allowed"))), None).await.unwrap().is_err(), "{turns:?}");
+        }
+        if sum > 60_000 {
+            store.run(Command::Begin(Box::new(runs("decided"))), None).await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn held_calls_live_by_steady_time() {
+    for turns in TURNS {
+        let hands = Hands::new();
+        is_decided_and_runs_in_time(&Stand::memory(hands.clock()), hands, turns).await;
+        let hands = Hands::new();
+        is_decided_and_runs_in_time(&Stand::embedded(hands.clock()), hands, turns).await;
+    }
 }

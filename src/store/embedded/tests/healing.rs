@@ -124,6 +124,41 @@ async fn a_broken_index_heals_while_the_store_is_used() {
     }
 }
 
+/// What operators are asked meanwhile is answered, nothing new is held, and nothing that was allowed runs twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn held_calls_outlive_a_broken_index() {
+    for how in [Break::Frozen, Break::Away] {
+        let temp = tempfile::tempdir().unwrap();
+        let (broken, _) = used(temp.path()).await;
+        let mut asks = vec![held(&broken, "used", Some(true)).await];
+        let using = |store: &Embedded, key: &str| {
+            let call = Intent { fence: store.token(), hold: Some(named(key)), session: named(key), ..intent(key, 1) };
+            Command::Begin(Box::new(Intent { key: named(&call.action.to_string()), ..call }))
+        };
+        broken.run(using(&broken, "used"), None).await.unwrap().unwrap();
+        asks.extend([held(&broken, "pending", None).await, held(&broken, "half", None).await]);
+        is_indexed(&broken).await;
+        std::fs::write(aside(temp.path()), "in the way").unwrap();
+        breaks(&broken, how);
+        is_noted(&broken, temp.path()).await;
+        let new = Command::Hold(Box::new(ask("new")));
+        assert!(matches!(broken.run(new, None).await, Err(Error::Away(_))), "what cannot run is not asked: {how:?}");
+        broken.run(Command::Decide(word(&asks[2], "ann", true)), None).await.unwrap().unwrap();
+        assert_eq!(broken.holds(9).await.unwrap().len(), 2, "{how:?}");
+
+        std::fs::remove_file(aside(temp.path())).unwrap();
+        healed(&broken).await;
+        let before = holds(&broken, &asks).await;
+        assert!(broken.run(using(&broken, "used"), None).await.unwrap().is_err(), "once: {how:?}");
+        is_indexed(&broken).await;
+        drop(broken);
+        let again = store(temp.path());
+        assert_eq!(holds(&again, &asks).await, before, "{how:?}");
+        again.run(using(&again, "half"), None).await.unwrap().unwrap();
+        assert!(again.run(using(&again, "half"), None).await.unwrap().is_err());
+    }
+}
+
 /// Budgets are as exact afterwards as before: what was spent while the index was broken counts, and what it knew counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_is_the_same_in_the_new_index() {
