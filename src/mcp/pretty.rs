@@ -1,6 +1,7 @@
 //! JSON for people's eyes: indented, keys in order, and nothing in it that does not print or prints as something else
 //! (SECURITY §3D D6, §3E E5).
 
+use super::readable::is_misleading;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -92,7 +93,7 @@ fn push_text(out: &mut String, text: &str, broken: Option<usize>) {
 /// What prints, as it is; everything else as JSON escapes it: control and format characters, those that turn the
 /// direction or join what stands before them, and those without a meaning.
 fn push_letter(out: &mut String, letter: char) {
-    let prints = matches!(letter, '"' | '\'' | '\\') || letter.escape_debug().len() == 1;
+    let prints = matches!(letter, '"' | '\'' | '\\') || letter.escape_debug().len() == 1 && !is_misleading(letter);
     match letter {
         '\n' => out.push_str("\\n"),
         '\t' => out.push_str("\\t"),
@@ -114,9 +115,9 @@ mod tests {
     /// SECURITY §3D D6, §3E E5: nothing of a definition can hide in what is shown of it.
     #[test]
     fn e5_what_does_not_print_is_written_out() {
-        let hidden = "a\u{1b}[2J\u{202e}b\u{200b}\u{e0041}\u{feff}\u{85}\u{2028}é発😀";
+        let hidden = "a\u{1b}[2J\u{202e}b\u{200b}\u{e0041}\u{feff}\u{85}\u{2028}\u{3164}\u{115f}é発😀";
         let shown = pretty(&json!({ "b": [], "a": hidden, "\u{202e}": {} }));
-        let text = "a\\u001b[2J\\u202eb\\u200b\\udb40\\udc41\\ufeff\\u0085\\u2028é発😀";
+        let text = "a\\u001b[2J\\u202eb\\u200b\\udb40\\udc41\\ufeff\\u0085\\u2028\\u3164\\u115fé発😀";
         assert_eq!(shown, format!("{{\n  \"a\": \"{text}\",\n  \"b\": [],\n  \"\\u202e\": {{}}\n}}"));
         assert_eq!(plain(hidden), text);
         let said = json!({ "description": "Reads. Never writes.\nAsk \"first\".", "n": 1.50 });
