@@ -254,11 +254,7 @@ pub fn apply(event: &Event, view: &mut View) {
         Event::Carried(Carried::Session(_, session)) => view.session = Some(*session),
         Event::Carried(Carried::Hold(_, hold)) => view.hold = Some((**hold).clone()),
         Event::Held(held) => view.hold = Some(held.hold.clone()),
-        Event::Decided(decided) => {
-            let Some(hold) = view.hold.as_mut().filter(|hold| hold.id == decided.id) else { return };
-            hold.decisions.push(decided.decision.clone());
-            hold.phase = decided.phase.clone();
-        }
+        Event::Decided(decided) => view.hold.iter_mut().for_each(|hold| hold.take(decided)),
         Event::Noted(_) => {}
         Event::Fenced { token, at, .. } => {
             view.session = Some(Session::holding(view.session.as_ref(), *token, *at));

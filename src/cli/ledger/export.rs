@@ -35,7 +35,7 @@ impl Export {
         if self.entries || !event(record)?.is_some_and(|event| self.fits(&event)) {
             return Ok(None);
         }
-        // Answers stay in the journal; their digests are in the event.
+        // Answers, and the arguments of held calls, stay in the journal; digests are in the events.
         let head = record.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
         Ok(Some(text::line_of(record.seq, "event", head)))
     }
@@ -46,12 +46,12 @@ impl Export {
             Event::Intended(intended) if self.wanted.is_of_entries() => return self.wanted.fits(&intended.entry),
             Event::Intended(intended) => Some(intended.action),
             Event::Settled(settled) => Some(settled.action),
+            Event::Held(held) => Some(held.hold.id),
+            Event::Decided(decided) => Some(decided.id),
             Event::Reserved(_)
             | Event::Spent(_)
             | Event::Entered { .. }
             | Event::Fenced { .. }
-            | Event::Held(_)
-            | Event::Decided(_)
             | Event::Noted(_)
             | Event::Carried(_) => None,
         };

@@ -6,7 +6,8 @@ use crate::store::state::Millis;
 use crate::store::state::budget::MICROS;
 use crate::store::state::claim::Phase;
 use crate::store::state::digest::Digest;
-use crate::store::state::event::{Charge, Event, Evidence, Intended, Settled};
+use crate::store::state::event::{Charge, Decided, Event, Evidence, Intended, Settled};
+use crate::store::state::hold::{self, Decision, Hold};
 use serde_json::{Value, json};
 
 /// Steps that are kept of one call; more are only counted. A call has a handful.
@@ -43,12 +44,17 @@ impl History {
             Event::Settled(settled) => {
                 Step { seq, at: settled.at, words: ended(settled), fields: ended_fields(settled) }
             }
+            Event::Held(held) => {
+                Step { seq, at: held.hold.asked, words: asked(&held.hold), fields: asked_fields(&held.hold) }
+            }
+            Event::Decided(decided) => {
+                let at = decided.decision.at;
+                Step { seq, at, words: said(decided), fields: said_fields(decided) }
+            }
             Event::Reserved(_)
             | Event::Spent(_)
             | Event::Entered { .. }
             | Event::Fenced { .. }
-            | Event::Held(_)
-            | Event::Decided(_)
             | Event::Noted(_)
             | Event::Carried(_) => {
                 return;
@@ -127,6 +133,30 @@ fn begun_fields(intended: &Intended) -> Value {
         "fingerprint": intended.fingerprint, "task": intended.task, "session": intended.session,
         "fence": intended.fence, "reserved": units(intended.cost), "ttl_ms": intended.ttl,
     })
+}
+
+fn asked(hold: &Hold) -> String {
+    let roles = hold.roles.join(", ");
+    format!("held until {}, for {} with one of the roles {roles} to allow it", time(hold.approve_by), hold.needed)
+}
+
+fn asked_fields(hold: &Hold) -> Value {
+    json!({
+        "event": "held", "approve_by": time(hold.approve_by), "execute_for_ms": hold.execute_for, "needed": hold.needed,
+        "approvers": hold.roles,
+    })
+}
+
+fn said(decided: &Decided) -> String {
+    let Decision { who, allow, why, .. } = &decided.decision;
+    let word = if *allow { "allowed" } else { "denied" };
+    let more = if decided.phase == hold::Phase::Pending { "; more operators have to allow it" } else { "" };
+    format!("{word} by the operator {who}: {why}{more}")
+}
+
+fn said_fields(decided: &Decided) -> Value {
+    let Decision { who, allow, why, .. } = &decided.decision;
+    json!({ "event": "decided", "who": who, "allow": allow, "why": why, "state": decided.phase.word() })
 }
 
 fn ended(settled: &Settled) -> String {

@@ -69,12 +69,12 @@ impl Show {
         let action = match &event {
             Event::Intended(intended) => intended.action.to_string(),
             Event::Settled(settled) => settled.action.to_string(),
+            Event::Held(held) => held.hold.id.to_string(),
+            Event::Decided(decided) => decided.id.to_string(),
             Event::Reserved(_)
             | Event::Spent(_)
             | Event::Entered { .. }
             | Event::Fenced { .. }
-            | Event::Held(_)
-            | Event::Decided(_)
             | Event::Noted(_)
             | Event::Carried(_) => {
                 return Ok(());

@@ -52,9 +52,9 @@ async fn operators_see_all_of_what_will_run() {
     let read: OpenHold = serde_json::from_str(&serde_json::to_string(&shown).unwrap()).unwrap();
     assert_eq!(read, shown);
 
-    hands.pass(Duration::from_millis(60_000));
+    hands.pass(Duration::from_mins(1));
     assert_eq!(states(&store, &ids).await, ["expired", "denied", "used", "pending"]);
-    hands.pass(Duration::from_millis(540_000));
+    hands.pass(Duration::from_mins(9));
     assert_eq!(states(&store, &ids).await, ["expired", "denied", "used", "expired"]);
     assert_eq!(open_holds(&store).await.unwrap(), []);
     assert_eq!(show(&store, ActionId::generate()).await.unwrap(), None);
@@ -86,6 +86,6 @@ async fn operators_are_told_what_their_words_did() {
     assert_eq!(decide(&store, id, longest).await, told(true, "allowed"));
     assert_eq!(decide(&store, id, said("cyd", true)).await, told(false, "allowed"));
     assert_eq!(decide(&store, id, said("cyd", false)).await, Err(Uncounted::Other { allowed: true }));
-    hands.pass(Duration::from_millis(60_000));
+    hands.pass(Duration::from_mins(1));
     assert_eq!(decide(&store, id, said("cyd", true)).await, Err(Uncounted::Gone(id)));
 }

@@ -5,7 +5,7 @@
 //! m                      how far the journal is indexed
 //! c <call key>           a claim: JSON on a line, packed, then the answer
 //! t <task>, s <session>  JSON
-//! h <key>                a held call: JSON
+//! h <key>                a held call: JSON on a line, then its arguments
 //! a <action id>          the call key it holds; not for a call that had ended before it came here
 //! o <call key>           the claim has not come to an end
 //! x <time> <c|t|s|h> <key> something may be forgotten from then on
@@ -181,14 +181,14 @@ impl Index {
 
     /// The call held under `key`.
     pub(super) fn hold(&self, key: &Digest) -> Result<Option<Hold>, Error> {
-        self.get(&named(HOLD, key))?.map(|value| read(&value)).transpose()
+        self.get(&named(HOLD, key))?.map(|value| read_hold(&value)).transpose()
     }
 
     /// The held calls that are so. Looks through all of them.
     pub(super) fn holds(&self, is_so: impl Fn(&Hold) -> bool) -> Result<Vec<(Digest, Hold)>, Error> {
         let (mut holds, mut found) = (self.db.scan_prefix([HOLD]), Vec::new());
         while let Some((name, value)) = calmly(|| holds.next().transpose())? {
-            let hold = read(&value)?;
+            let hold = read_hold(&value)?;
             if let (true, Some(key)) = (is_so(&hold), named_by(&name)) {
                 found.push((key, hold));
             }
@@ -236,7 +236,7 @@ impl Index {
             batch.insert(expiring(idle_since(session.at), SESSION, key), &[]);
         }
         for (key, hold) in &changes.holds {
-            batch.insert(named(HOLD, key), text(hold)?);
+            batch.insert(named(HOLD, key), hold_text(hold)?);
             batch.insert(expiring(forgotten(hold), HOLD, key), &[]);
         }
         batch.insert(META, text(&applied)?);
@@ -296,7 +296,7 @@ impl Index {
             let carried = match *kind {
                 CLAIM => Carried::Claim(key, Box::new(read_claim(&value)?)),
                 TASK => Carried::Task(key, read(&value)?),
-                HOLD => Carried::Hold(key, Box::new(read(&value)?)),
+                HOLD => Carried::Hold(key, Box::new(read_hold(&value)?)),
                 _ => Carried::Session(key, read(&value)?),
             };
             Event::Carried(carried).encode().map_err(|error| unreadable(&error))
@@ -475,6 +475,19 @@ fn read_claim(value: &sled::IVec) -> Result<Claim, Error> {
     let (mut claim, body): (Claim, _) = decode(&record).map_err(|error| unreadable(&error))?;
     fill(&mut claim.phase, body);
     Ok(claim)
+}
+
+fn hold_text(hold: &Hold) -> Result<Vec<u8>, Error> {
+    let body = hold.question.body();
+    body.and_then(|body| encode(hold, &body)).map_err(|error| unreadable(&error))
+}
+
+fn read_hold(value: &sled::IVec) -> Result<Hold, Error> {
+    let read = || {
+        let (mut hold, body): (Hold, _) = decode(&Bytes::copy_from_slice(value))?;
+        hold.question.fill(body).map(|()| hold)
+    };
+    read().map_err(|error: serde_json::Error| unreadable(&error))
 }
 
 fn read<T: for<'a> Deserialize<'a>>(value: &sled::IVec) -> Result<T, Error> {

@@ -1,4 +1,5 @@
-//! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer, where there is one.
+//! What happened, as the journal keeps it: one JSON object on a line, then the bytes of an answer or of a held call's
+//! arguments, where there are any.
 
 use super::budget::{Seen, Task};
 use super::claim::{Claim, Phase};
@@ -331,12 +332,13 @@ impl Event {
         let body = match self {
             Self::Settled(settled) => settled.phase.stored().map(|stored| &*stored.body),
             Self::Carried(Carried::Claim(_, claim)) => claim.phase.stored().map(|stored| &*stored.body),
+            Self::Held(held) => return encode(self, &held.hold.question.body()?),
+            Self::Carried(Carried::Hold(_, hold)) => return encode(self, &hold.question.body()?),
             Self::Intended(_)
             | Self::Reserved(_)
             | Self::Spent(_)
             | Self::Entered { .. }
             | Self::Fenced { .. }
-            | Self::Held(_)
             | Self::Decided(_)
             | Self::Carried(_)
             | Self::Noted(_) => None,
@@ -350,12 +352,13 @@ impl Event {
         match &mut event {
             Self::Settled(settled) => fill(&mut settled.phase, body),
             Self::Carried(Carried::Claim(_, claim)) => fill(&mut claim.phase, body),
+            Self::Held(held) => held.hold.question.fill(body)?,
+            Self::Carried(Carried::Hold(_, hold)) => hold.question.fill(body)?,
             Self::Intended(_)
             | Self::Reserved(_)
             | Self::Spent(_)
             | Self::Entered { .. }
             | Self::Fenced { .. }
-            | Self::Held(_)
             | Self::Decided(_)
             | Self::Carried(_)
             | Self::Noted(_) => {}

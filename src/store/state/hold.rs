@@ -3,7 +3,9 @@
 use super::command::{Ask, Decide};
 use super::event::{Decided, Held};
 use super::{Millis, Refused};
+use crate::mcp::json::{FROM_SERVER, Text};
 use crate::model::ids::{ActionId, ToolName};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -55,7 +57,9 @@ pub struct Question {
     pub caller_roles: Vec<String>,
     /// `server__tool`.
     pub tool: ToolName,
-    /// As they will be sent, with references to secrets as references; at most [`ARGUMENTS`] bytes as JSON.
+    /// As they will be sent, with references to secrets as references; at most [`ARGUMENTS`] bytes as JSON. Records keep them
+    /// behind the line that says everything else, so that who reads events reads no arguments.
+    #[serde(skip)]
     pub arguments: Value,
     /// The actions that the contract declares.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -171,7 +175,29 @@ impl Phase {
     }
 }
 
+impl Question {
+    /// The arguments as they stand behind a record.
+    pub fn body(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(&self.arguments)
+    }
+
+    /// Reads what [`Question::body`] wrote.
+    pub fn fill(&mut self, body: Bytes) -> serde_json::Result<()> {
+        let arguments = Text::read(body, &FROM_SERVER).map_err(serde::de::Error::custom)?;
+        self.arguments = arguments.value();
+        Ok(())
+    }
+}
+
 impl Hold {
+    /// Takes in what an operator decided, if this hold was meant.
+    pub(super) fn take(&mut self, decided: &Decided) {
+        if self.id == decided.id {
+            self.decisions.push(decided.decision.clone());
+            self.phase = decided.phase.clone();
+        }
+    }
+
     /// When the last decision was made; before any, when it was asked.
     fn decided(&self) -> Millis {
         self.decisions.last().map_or(self.asked, |last| last.at)
@@ -229,9 +255,9 @@ pub fn stand(hold: Option<&Hold>, now: Millis) -> Stand {
 
 /// Step 10: the call is held, unless it is held already or too many are.
 pub(super) fn held(ask: &Ask, hold: Option<&Hold>, waiting: Waiting, now: Millis) -> Result<Held, Refused> {
-    match stand(hold, now) {
-        Stand::Absent => {}
-        stands => return Err(Refused::Held(stands)),
+    let stands = stand(hold, now);
+    if stands != Stand::Absent {
+        return Err(Refused::Held(stands));
     }
     let (all, agent) = ask.bounds;
     if waiting.all >= all || waiting.agent >= agent {

@@ -85,6 +85,48 @@ async fn a_call_is_told_from_its_intent_to_what_an_operator_said() {
     insta::assert_snapshot!(said);
 }
 
+// SEMANTICS §1, §7: who allowed a held call and why is found again; its arguments are not in what is exported.
+#[tokio::test]
+async fn a_held_call_is_told_with_who_decided() {
+    let temp = tempfile::tempdir().unwrap();
+    let journal = Journal::open(temp.path(), Options::default()).unwrap();
+    let at = 1_785_229_200_000_u64;
+    let held = json!({ "held": { "key": digest("dd"), "hold": {
+        "id": id(5), "asked": at, "approve_by": at + 600_000, "execute_for": 60_000, "needed": 2, "roles": ["lead", "owner"],
+        "self_approval": false, "phase": "pending", "question": {
+            "agent": "billing", "tool": "mail__send", "irreversible": true, "purpose": "sends", "policy": "3f9a1c",
+            "schema_hash": digest("5c"),
+        },
+    } } });
+    let said = |who: &str, allow: bool, phase: &str| {
+        let decision = json!({ "who": who, "allow": allow, "why": format!("{who} looked\u{1b}"), "at": at + 1000 });
+        let event_of = json!({ "decided": { "key": digest("dd"), "id": id(5), "decision": decision, "phase": phase } });
+        event(&event_of, "")
+    };
+    let refused = json!({ "outcome": "refused", "event": "fail", "aborted_reason": "approval_pending" });
+    for group in [
+        vec![event(&held, "{\"to\":\"nobody@example.com\"}")],
+        vec![entry(5, &refused).into()],
+        vec![said("ann", true, "pending")],
+        vec![said("bob", false, "denied")],
+    ] {
+        drop(journal.append(group).unwrap());
+    }
+    journal.close().await.unwrap();
+    let (code, told, err) = ledger(temp.path(), &["show", &id(5)]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let history: Vec<&str> = told.lines().filter(|line| line.starts_with("history")).collect();
+    insta::assert_snapshot!(history.join("\n"));
+    let (_, told, _) = ledger(temp.path(), &["show", &id(5), "--json"]);
+    let told: Value = told.parse().unwrap();
+    let steps: Vec<_> = told["history"].as_array().unwrap().iter().map(|step| step["event"].clone()).collect();
+    assert_eq!(steps, ["held", "decided", "decided"]);
+    assert_eq!((&told["history"][2]["who"], &told["history"][2]["state"]), (&json!("bob"), &json!("denied")));
+    let (_, exported, _) = ledger(temp.path(), &["export", "--action", &id(5)]);
+    assert_eq!(exported.lines().count(), 4);
+    assert!(exported.contains("bob looked") && !exported.contains("nobody@example.com"), "{exported}");
+}
+
 #[tokio::test]
 async fn programs_read_the_same() {
     let data = stories().await;

@@ -213,8 +213,10 @@ fn the_largest_hold_has_room() {
         say(&mut view, said, START).unwrap();
     }
     assert_eq!(stands(&view, START), Stand::Allowed);
-    let hold = serde_json::to_vec(view.hold.as_ref().unwrap()).unwrap();
-    assert!(hold.len() <= 32 << 10, "{} bytes", hold.len());
+    let carried = Event::Carried(Carried::Hold(largest.key, Box::new(view.hold.unwrap()))).encode().unwrap();
+    assert!(carried.len() <= 32 << 10, "{} bytes", carried.len());
+    let head = carried.split(|byte| *byte == b'\n').next().unwrap();
+    assert!(head.len() < 16 << 10, "who reads events reads no arguments");
 }
 
 /// Something that happens to a held call. Names are numbers, so that they meet.
