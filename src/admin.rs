@@ -4,6 +4,7 @@
 //! is closed: foreign names in `Host` (DNS rebinding), anything that carries an `Origin`, and elsewhere than below `/api/`
 //! every method that could change something (SECURITY §3B, §10).
 
+pub mod approvals;
 pub mod calls;
 pub mod health;
 pub mod operators;
@@ -63,6 +64,7 @@ pub fn router(status: Arc<dyn Status>, (switches, operators): (Switches, Operato
     health::routes(status.clone())
         .merge(quarantine::routes(status, operators.clone()))
         .merge(calls::routes(switches.store.clone(), operators.clone()))
+        .merge(approvals::routes(switches.store.clone(), operators.clone()))
         .merge(tools::routes(switches, operators))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
@@ -74,7 +76,7 @@ async fn nothing_here() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
         "there is nothing at this path",
-        "use /healthz, /readyz, /metrics, /api/calls, /api/tools or /api/quarantined",
+        "use /healthz, /readyz, /metrics, /api/calls, /api/approvals, /api/tools or /api/quarantined",
     )
 }
 

@@ -2,7 +2,7 @@
 
 use crate::admin;
 use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
-use crate::admin::operators::Operators;
+use crate::admin::operators::{Known, Operators};
 use crate::admin::quarantine::Quarantined;
 use crate::admin::tools::Switches;
 use crate::config::{Config, Transport as Configured};
@@ -60,7 +60,7 @@ pub struct App {
     pub door: Arc<Door>,
     journal: Arc<Journal>,
     disabling: Arc<Disabling>,
-    operators: Vec<(String, Secret)>,
+    operators: Vec<(Known, Secret)>,
     stop: CancellationToken,
     servers_running: TaskTracker,
 }
@@ -117,7 +117,11 @@ impl App {
             hosts: admin::hosts(config.listen, &config.allowed_hosts),
             origins: config.allowed_origins.clone(),
         });
-        let operators = config.admin.tokens.iter().map(|known| (known.name.clone(), known.token.clone())).collect();
+        let operators = config.admin.tokens.iter().map(|operator| {
+            let known = Known { name: operator.name.clone(), roles: operator.roles.clone() };
+            (known, operator.token.clone())
+        });
+        let operators = operators.collect();
         Ok(Self { door, journal, disabling: Arc::new(disabling), operators, stop, servers_running })
     }
 
@@ -131,7 +135,7 @@ impl App {
         );
         let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
         let view = Arc::new(View { door: self.door.clone(), journal: self.journal.clone() });
-        let operators_known = Operators::new(self.operators.iter().map(|(name, token)| (name.as_str(), token)));
+        let operators_known = Operators::new(self.operators.iter().map(|(known, token)| (known.clone(), token)));
         let router = admin::router(view, (self.switches(), operators_known), hosts);
         let answer = move |request: http::Request<hyper::body::Incoming>| {
             let router = router.clone();

@@ -1,5 +1,6 @@
 //! Floor 6: the verbs, one file each.
 
+pub mod approvals;
 pub mod calls;
 pub mod check;
 pub mod completions;
@@ -55,6 +56,8 @@ pub enum Verb {
     Explain(explain::Args),
     /// List the calls whose outcome is not known, and say what became of them.
     Calls(calls::Args),
+    /// List the calls that are held until an operator decides, show them, and allow or deny them.
+    Approvals(approvals::Args),
     /// Take a tool away from every agent, at once and until it is enabled again; without a tool: list what is away.
     Disable(disable::Disable),
     /// Give a tool back that was taken away.
@@ -95,6 +98,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         Verb::Test(args) => test::run(&args),
         Verb::Explain(args) => explain::run(&args),
         Verb::Calls(args) => calls::run(&args),
+        Verb::Approvals(args) => approvals::run(&args),
         Verb::Disable(args) => disable::disable(&args),
         Verb::Enable(args) => disable::enable(&args),
         Verb::Ledger(args) => {

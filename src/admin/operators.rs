@@ -10,17 +10,31 @@ use subtle::ConstantTimeEq;
 
 /// The operators that the configuration names.
 #[derive(Debug, Default, Clone)]
-pub struct Operators(Vec<([u8; 32], String)>);
+pub struct Operators(Vec<([u8; 32], Known)>);
+
+/// One operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// The name, for the ledger.
+    pub name: String,
+    /// The operator's roles.
+    pub roles: Vec<String>,
+}
 
 impl Operators {
-    /// Operators by their names and tokens.
-    pub fn new<'a>(tokens: impl IntoIterator<Item = (&'a str, &'a Secret)>) -> Self {
-        let known = tokens.into_iter().map(|(name, token)| (hash(token.expose()), name.to_owned()));
+    /// Operators, each with the token that proves it.
+    pub fn new<'a>(tokens: impl IntoIterator<Item = (Known, &'a Secret)>) -> Self {
+        let known = tokens.into_iter().map(|(known, token)| (hash(token.expose()), known));
         Self(known.collect())
     }
 
     /// The name of who asks, or the answer that says how to prove one.
     pub(super) fn who(&self, headers: &HeaderMap) -> Result<String, Box<Response>> {
+        self.known(headers).map(|known| known.name)
+    }
+
+    /// Who asks, or the answer that says how to prove it.
+    pub(super) fn known(&self, headers: &HeaderMap) -> Result<Known, Box<Response>> {
         if self.0.is_empty() {
             let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\" } ]` and start toolgate anew; while no \
                         toolgate runs, `toolgate calls` works on the data directory without a token";
@@ -38,9 +52,9 @@ impl Operators {
         let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
         let digest = hash(bearer.unwrap_or_default());
         let mut found = None;
-        for (known, name) in &self.0 {
-            if bool::from(known.ct_eq(&digest)) {
-                found = Some(name);
+        for (token, known) in &self.0 {
+            if bool::from(token.ct_eq(&digest)) {
+                found = Some(known);
             }
         }
         found.filter(|_| bearer.is_some()).cloned().ok_or_else(|| {

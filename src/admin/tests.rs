@@ -1,7 +1,7 @@
 //! The door as a probe, a scraper, and a hostile page find it.
 
 use super::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, Status};
-use super::operators::Operators;
+use super::operators::{Known, Operators};
 use super::quarantine::Quarantined;
 use super::tools::Switches;
 use super::{hosts, router};
@@ -17,6 +17,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tower::ServiceExt;
+
+mod approvals;
 
 const ANN: &str = "0123456789abcdef-ann";
 
@@ -60,11 +62,15 @@ fn switches(data: &std::path::Path) -> Switches {
     Switches { disabling, store: Arc::new(Memory::new(Clock)), is_known: Arc::new(|tool| tool.as_str() == "fs__wipe") }
 }
 
+fn known(name: &str, roles: &[&str]) -> Known {
+    Known { name: name.to_owned(), roles: roles.iter().map(ToString::to_string).collect() }
+}
+
 async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, String) {
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &["toolgate.internal".into()]);
     let data = tempfile::tempdir().unwrap();
     let token = Secret::new(ANN.to_owned());
-    let operators = Operators::new([("ann", &token)]);
+    let operators = Operators::new([(known("ann", &["approver"]), &token)]);
     let router = router(Arc::new(Gate { ready }), (switches(data.path()), operators), names);
     let answer = router.oneshot(request).await.unwrap();
     let (parts, body) = answer.into_parts();
@@ -259,8 +265,11 @@ async fn hidden_tools_are_listed_for_operators() {
     let secret = crate::model::secret::Secret::new("token-of-an-operator".to_owned());
     let data = tempfile::tempdir().unwrap();
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
-    let router =
-        router(Arc::new(Gate { ready: true }), (switches(data.path()), Operators::new([("ann", &secret)])), names);
+    let router = router(
+        Arc::new(Gate { ready: true }),
+        (switches(data.path()), Operators::new([(known("ann", &[]), &secret)])),
+        names,
+    );
     for (bearer, expected) in [("Bearer token-of-an-operator", StatusCode::OK), ("Bearer no", StatusCode::UNAUTHORIZED)]
     {
         let headers = [("host", "127.0.0.1:7778"), ("authorization", bearer)];

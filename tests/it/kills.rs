@@ -1,8 +1,10 @@
 //! toolgate is killed at every point of a call while agents call, and started again: nothing runs twice, nothing
 //! acknowledged is lost (004-14, 004-44; SECURITY §12, fail points).
 
-use crate::harness::gate::programs;
+use crate::approvals::{ask, held, says, setup, shown};
+use crate::harness::gate::{beside, programs};
 use crate::harness::until;
+use serde_json::json;
 use std::time::Duration;
 use toolgate_faults::agent::{Agents, Told, What};
 use toolgate_faults::dice::{Dice, any_seed};
@@ -13,6 +15,8 @@ use toolgate_faults::stand::{Carrier, Settings, Stand};
 /// How often toolgate is killed at one point.
 const KILLS: u64 = 5;
 const PROGRAM: &str = "toolgate-failpoints";
+/// The points of a call that is held.
+const HELD: [&str; 2] = ["approval-pending", "approval-approved"];
 
 /// What is killed has to be what is under test: cargo builds nothing when that is so already.
 fn build() {
@@ -58,10 +62,11 @@ macro_rules! points {
             }
         )*
 
-        /// Every point has its scenario.
+        /// Every point has its scenario, here or where calls are held.
         #[test]
         fn every_point_is_tried() {
-            assert_eq!(toolgate::failpoint::POINTS, [$($point),*]);
+            let points = toolgate::failpoint::POINTS.iter().filter(|point| !HELD.contains(point));
+            assert_eq!(points.copied().collect::<Vec<_>>(), [$($point),*]);
         }
     };
 }
@@ -99,4 +104,25 @@ async fn after_send_to_a_stubborn_child() {
 #[tokio::test]
 async fn first_response_byte_of_a_child() {
     killed_at("first-response-byte", Carrier::Stdio).await;
+}
+
+/// SECURITY §12: killed right after a decision is durable, before its operator hears of it.
+#[tokio::test]
+async fn a_decision_outlives_a_kill_at_its_fail_point() {
+    build();
+    for (word, state) in [("allow", "allowed"), ("deny", "denied")] {
+        let setup = setup();
+        setup.write();
+        let ids = held(&setup, vec![ask(1, json!({ "amount": 1 }))]).await;
+        let armed = setup.clone().program(beside(PROGRAM)).environment("TOOLGATE_FAILPOINT", HELD[1]);
+        let mut gate = armed.begin().await;
+        let (code, told) = says(&gate, "ann", &[word, &ids[0], "--why", "x"]).await;
+        assert_eq!(code, 1, "{told}");
+        gate.wait().await;
+        let gate = setup.begin().await;
+        let after = shown(&gate, &ids[0]).await;
+        assert_eq!((&after["state"], &after["decisions"][0]["who"]), (&json!(state), &json!("ann")));
+        let (code, told) = says(&gate, "bob", &[word, &ids[0], "--why", "x"]).await;
+        assert_eq!((code, told), (0, format!("nothing changes: that is said already, and it is {state}\n")));
+    }
 }

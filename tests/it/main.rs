@@ -7,6 +7,7 @@
 mod adopt;
 mod after_hooks;
 mod agents;
+mod approvals;
 mod arguments;
 mod bad_input;
 mod before_hooks;

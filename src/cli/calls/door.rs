@@ -53,13 +53,22 @@ pub(in crate::cli) async fn request(
     token: Option<&str>,
     asked: (Method, String, Text),
 ) -> anyhow::Result<Result<Text, String>> {
+    let nobody = format!(
+        "the data directory is a running toolgate's or another user's, and no operators' door answers at {address}; name \
+         its address with --admin, or stop it and do this as the directory's owner"
+    );
+    request_of(address, token, asked, nobody).await
+}
+
+/// As [`request()`]; `nobody` says what it means when nothing answers there.
+pub(in crate::cli) async fn request_of(
+    address: SocketAddr,
+    token: Option<&str>,
+    asked: (Method, String, Text),
+    nobody: String,
+) -> anyhow::Result<Result<Text, String>> {
     let answered = tokio::time::timeout(PATIENCE, exchange(address, token, asked)).await;
-    let (status, text) = answered.map_err(anyhow::Error::from).flatten().with_context(|| {
-        format!(
-            "the data directory is a running toolgate's or another user's, and no operators' door answers at {address}; name \
-             its address with --admin, or stop it and do this as the directory's owner"
-        )
-    })?;
+    let (status, text) = answered.map_err(anyhow::Error::from).flatten().context(nobody)?;
     if status == StatusCode::OK {
         return Ok(Ok(text));
     }

@@ -58,6 +58,7 @@ pub struct Setup {
     listen: SocketAddr,
     environment: Vec<(String, String)>,
     later: Duration,
+    program: PathBuf,
 }
 
 impl Setup {
@@ -76,6 +77,7 @@ impl Setup {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             environment: Vec::new(),
             later: Duration::ZERO,
+            program: PathBuf::from(TOOLGATE),
         }
     }
 
@@ -178,6 +180,12 @@ impl Setup {
         self
     }
 
+    /// From now on another build of toolgate runs.
+    pub fn program(mut self, program: PathBuf) -> Self {
+        self.program = program;
+        self
+    }
+
     /// The directory of configuration, policy, data and log.
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -206,10 +214,10 @@ impl Setup {
     /// The program with an environment of its own, to be run to its end or piped.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = if self.later.is_zero() {
-            Command::new(TOOLGATE)
+            Command::new(&self.program)
         } else {
             let mut command = Command::new(LATER[0]);
-            command.args(&LATER[1..]).arg(self.later.as_secs().to_string()).arg(TOOLGATE);
+            command.args(&LATER[1..]).arg(self.later.as_secs().to_string()).arg(&self.program);
             command
         };
         command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());

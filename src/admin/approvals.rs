@@ -1,0 +1,132 @@
+//! Held calls, and what operators say of them (SEMANTICS §7). For operators with a token only: who decides is who the token
+//! names, never what a body says (SECURITY §3E E11).
+
+use super::operators::{Known, Operators};
+use super::{json_answer, json_body, refusal, said, unfit};
+use crate::model::ids::ActionId;
+use crate::store::approvals::{Changed, OpenHold, Said, Uncounted, decide, open_holds, show};
+use crate::store::claims::Store;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::routing::get;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Bytes of a request's body.
+const BODY: usize = 16 << 10;
+
+/// The answer to `GET /api/approvals`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Calls that operators can decide, or that were allowed and have not run; the oldest first.
+    pub approvals: Vec<OpenHold>,
+}
+
+/// The answer to a decision that was taken.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// The approval.
+    pub id: String,
+    /// What came of it.
+    #[serde(flatten)]
+    pub came: Changed,
+    /// Who the ledger names.
+    pub who: String,
+}
+
+/// The body of a decision.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Word {
+    /// What the operator decides.
+    decision: Decision,
+    /// The operator's reason.
+    why: String,
+}
+
+/// What an operator can decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum Decision {
+    /// The call may run once, exactly as it is shown.
+    Allow,
+    /// It may not.
+    Deny,
+}
+
+#[derive(Clone)]
+struct Desk {
+    store: Arc<dyn Store>,
+    operators: Arc<Operators>,
+}
+
+pub(super) fn routes(store: Arc<dyn Store>, operators: Arc<Operators>) -> Router {
+    Router::new()
+        .route("/api/approvals", get(list))
+        .route("/api/approvals/{id}", get(one).post(take))
+        .with_state(Desk { store, operators })
+}
+
+async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
+    if let Err(refusal) = desk.operators.who(&headers) {
+        return *refusal;
+    }
+    match open_holds(&*desk.store).await {
+        Ok(approvals) => json_answer(StatusCode::OK, &Listed { approvals }),
+        Err(error) => uncounted(&error.into()),
+    }
+}
+
+async fn one(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+    if let Err(refusal) = desk.operators.who(&headers) {
+        return *refusal;
+    }
+    let Ok(id) = id.parse::<ActionId>() else { return no_id() };
+    match show(&*desk.store, id).await {
+        Ok(Some(hold)) => json_answer(StatusCode::OK, &hold),
+        Ok(None) => uncounted(&Uncounted::Gone(id)),
+        Err(error) => uncounted(&error.into()),
+    }
+}
+
+async fn take(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderMap, body: Body) -> Response {
+    let Known { name, roles } = match desk.operators.known(&headers) {
+        Ok(known) => known,
+        Err(refusal) => return *refusal,
+    };
+    let body = match json_body(&headers, body, BODY).await {
+        Ok(body) => body,
+        Err(refusal) => return *refusal,
+    };
+    let Ok(id) = id.parse::<ActionId>() else { return no_id() };
+    let Some(Word { decision, why }) = said(body.as_ref()) else {
+        return unfit("send {\"decision\": \"allow\" | \"deny\", \"why\": \"…\"}; who decides is who the token names");
+    };
+    let said = Said { who: name.clone(), roles, allow: decision == Decision::Allow, why };
+    match decide(&*desk.store, id, said).await {
+        Ok(came) => json_answer(StatusCode::OK, &Taken { id: id.to_string(), came, who: name }),
+        Err(why) => uncounted(&why),
+    }
+}
+
+fn no_id() -> Response {
+    unfit("an approval's id is a UUID, as GET /api/approvals and the agent's answer have it")
+}
+
+fn uncounted(why: &Uncounted) -> Response {
+    let (status, hint) = match why {
+        Uncounted::Gone(_) => (StatusCode::NOT_FOUND, "GET /api/approvals lists what can be decided"),
+        Uncounted::NotYours { .. } => {
+            (StatusCode::FORBIDDEN, "ask one who may; `admin.tokens` says who has which role")
+        }
+        Uncounted::Other { .. } => (StatusCode::CONFLICT, "`toolgate disable` takes the whole tool away at once"),
+        Uncounted::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
+        Uncounted::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "/readyz and the log say what is wrong"),
+    };
+    refusal(status, &why.to_string(), hint)
+}

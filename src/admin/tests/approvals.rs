@@ -1,0 +1,184 @@
+//! Held calls at the door: who may see them, who may decide, and what each refusal says.
+
+use super::*;
+use crate::model::clock::hands::Hands;
+use crate::model::ids::{ActionId, ToolName};
+use crate::store::claims::Store;
+use crate::store::state::command::{Ask, Command};
+use crate::store::state::digest::Digest;
+use crate::store::state::hold::Question;
+use axum::Router;
+use std::time::Duration;
+
+const BOB: &str = "0123456789abcdef-bob";
+const BOT: &str = "0123456789abcdef-bot";
+
+struct Desk {
+    router: Router,
+    store: Arc<dyn Store>,
+    hands: &'static Hands,
+    _data: tempfile::TempDir,
+}
+
+impl Desk {
+    /// Ann may decide; Bob has another role; an operator is named like the agent.
+    fn new() -> Self {
+        let (data, hands) = (tempfile::tempdir().unwrap(), Hands::new());
+        let store: Arc<dyn Store> = Arc::new(Memory::new(hands.clock()));
+        let secrets = [ANN, BOB, BOT].map(|token| Secret::new(token.to_owned()));
+        let names = [known("ann", &["approver"]), known("bob", &["teller"]), known("bot", &["approver"])];
+        let operators = Operators::new(names.into_iter().zip(&secrets));
+        let switches = Switches { store: store.clone(), ..switches(data.path()) };
+        let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
+        let router = router(Arc::new(Gate { ready: true }), (switches, operators), names);
+        Self { router, store, hands, _data: data }
+    }
+
+    /// Holds a call; gives its id.
+    async fn hold(&self, amount: u64) -> String {
+        let question = Question {
+            agent: "bot".to_owned(),
+            tenant: None,
+            caller_roles: vec!["teller".to_owned()],
+            tool: ToolName::new("bank__pay"),
+            arguments: json!({ "amount": amount }),
+            actions: vec!["pay".to_owned()],
+            irreversible: true,
+            purpose: "pays an invoice".to_owned(),
+            not_for: Some("salaries".to_owned()),
+            writes: None,
+            session: None,
+            task: None,
+            policy: "3f9a".to_owned(),
+            schema_hash: "a".repeat(64),
+        };
+        let ask = Ask {
+            key: Digest::of(&amount.to_le_bytes()),
+            id: ActionId::generate(),
+            approve_for: 600_000,
+            execute_for: 60_000,
+            needed: 1,
+            roles: vec!["approver".to_owned()],
+            self_approval: false,
+            question,
+            bounds: (256, 20),
+        };
+        let id = ask.id.to_string();
+        self.store.run(Command::Hold(Box::new(ask)), None).await.unwrap().unwrap();
+        id
+    }
+
+    async fn ask(&self, token: Option<&str>, path: &str, body: Option<&str>) -> (u16, Value) {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let mut headers = vec![("host", "127.0.0.1:7778"), ("content-type", "application/json")];
+        headers.extend(bearer.iter().map(|bearer| ("authorization", bearer.as_str())));
+        let method = if body.is_some() { "POST" } else { "GET" };
+        let request = request(method, path, &headers).map(|_| Body::from(body.unwrap_or_default().to_owned()));
+        let answer = self.router.clone().oneshot(request).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap().parse().unwrap())
+    }
+
+    async fn decide(&self, token: &str, id: &str, decision: &str) -> (u16, Value) {
+        let body = json!({ "decision": decision, "why": "looked at it" }).to_string();
+        self.ask(Some(token), &format!("/api/approvals/{id}"), Some(&body)).await
+    }
+}
+
+/// 003-46, 003-47: operators see all of a held call, decide once, and are told what came of it.
+#[tokio::test]
+async fn operators_decide_on_held_calls() {
+    let desk = Desk::new();
+    assert_eq!(desk.ask(Some(BOB), "/api/approvals", None).await, (200, json!({ "approvals": [] })));
+    let (first, second) = (desk.hold(1).await, desk.hold(2).await);
+    let (_, listed) = desk.ask(Some(BOB), "/api/approvals", None).await;
+    let ids: Vec<_> = listed["approvals"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
+    assert_eq!(ids, [first.as_str(), second.as_str()]);
+    let (status, shown) = desk.ask(Some(BOB), &format!("/api/approvals/{first}"), None).await;
+    assert_eq!((status, &shown), (200, &listed["approvals"][0]));
+    assert_eq!((&shown["arguments"], &shown["purpose"]), (&json!({ "amount": 1 }), &json!("pays an invoice")));
+    assert_eq!((&shown["not_for"], &shown["state"]), (&json!("salaries"), &json!("pending")));
+
+    let told = |id: &str, changed: bool, state: &str| {
+        (200, json!({ "id": id, "changed": changed, "state": state, "who": "ann" }))
+    };
+    assert_eq!(desk.decide(ANN, &first, "allow").await, told(&first, true, "allowed"));
+    assert_eq!(desk.decide(ANN, &first, "allow").await, told(&first, false, "allowed"));
+    assert_eq!(desk.decide(ANN, &second, "deny").await, told(&second, true, "denied"));
+    let (_, shown) = desk.ask(Some(BOB), &format!("/api/approvals/{first}"), None).await;
+    assert_eq!((&shown["allowed_by"], &shown["decisions"][0]["why"]), (&json!(["ann"]), &json!("looked at it")));
+    let (_, listed) = desk.ask(Some(BOB), "/api/approvals", None).await;
+    assert_eq!(listed["approvals"].as_array().unwrap().len(), 1, "what is denied is over");
+}
+
+/// SECURITY §3E E11: who decides is who the token names. Every refusal says what is wrong, and changes nothing.
+#[tokio::test]
+async fn who_may_not_decide_changes_nothing() {
+    let desk = Desk::new();
+    let id = desk.hold(1).await;
+    let path = format!("/api/approvals/{id}");
+    let good = r#"{"decision":"allow","why":"x"}"#;
+    let unknown = format!("/api/approvals/{}", ActionId::generate());
+    for (token, path, body, status) in [
+        (None, "/api/approvals", None, 401),
+        (None, path.as_str(), None, 401),
+        (None, &path, Some(good), 401),
+        (Some("x"), &path, Some(good), 401),
+        (Some(BOB), &path, Some(good), 403),
+        (Some(BOT), &path, Some(good), 403),
+        (Some(ANN), &unknown, Some(good), 404),
+        (Some(ANN), &unknown, None, 404),
+        (Some(ANN), "/api/approvals/0198", Some(good), 400),
+        (Some(ANN), "/api/approvals/0198", None, 400),
+    ] {
+        let (found, told) = desk.ask(token, path, body).await;
+        assert_eq!(found, status, "{path}: {told}");
+        assert!(told["error"].is_string() && told["hint"].is_string(), "{told}");
+    }
+    for wrong in [
+        "",
+        "{}",
+        "[]",
+        r#"["allow","x"]"#,
+        r#"{"decision":"allow"}"#,
+        r#"{"why":"x"}"#,
+        r#"{"decision":"allow","why":""}"#,
+        r#"{"decision":"allow","why":"a\nb"}"#,
+        r#"{"decision":"allow-always","why":"x"}"#,
+        r#"{"decision":"Allow","why":"x"}"#,
+        r#"{"decision":true,"why":"x"}"#,
+        r#"{"decision":"allow","why":"x","who":"ann"}"#,
+        r#"{"decision":"allow","why":"x","approver":"ann"}"#,
+        r#"{"decision":"allow","why":"x","roles":["approver"]}"#,
+        r#"{"decision":"allow","why":"x","arguments":{"amount":2}}"#,
+        r#"{"decision":"allow","decision":"deny","why":"x"}"#,
+    ] {
+        assert_eq!(desk.ask(Some(ANN), &path, Some(wrong)).await.0, 400, "{wrong}");
+    }
+    let (_, told) = desk.decide(BOB, &id, "deny").await;
+    assert_eq!(told["error"], "only an operator with one of these roles can decide: approver");
+    let (_, told) = desk.decide(BOT, &id, "allow").await;
+    assert_eq!(told["error"], "an agent's call is not decided by an operator of the same name");
+    let (_, shown) = desk.ask(Some(ANN), &path, None).await;
+    assert_eq!((&shown["state"], &shown["decisions"]), (&json!("pending"), &json!([])));
+
+    assert_eq!(desk.decide(ANN, &id, "deny").await.0, 200);
+    let (status, told) = desk.decide(ANN, &id, "allow").await;
+    assert_eq!((status, &told["error"]), (409, &json!("it is denied already, and that stands")));
+}
+
+/// Too late is as if there were no such thing.
+#[tokio::test]
+async fn nobody_decides_too_late() {
+    let desk = Desk::new();
+    let id = desk.hold(1).await;
+    desk.hands.pass(Duration::from_mins(10));
+    let (late, never) = (desk.decide(ANN, &id, "allow").await, ActionId::generate().to_string());
+    let gone = format!("approval {id} is expired or not found");
+    assert_eq!((late.0, &late.1["error"]), (404, &json!(gone)));
+    let unknown = desk.decide(ANN, &never, "allow").await;
+    assert_eq!(unknown.1["error"], gone.replace(&id, &never), "nobody is told which");
+    let (status, shown) = desk.ask(Some(ANN), &format!("/api/approvals/{id}"), None).await;
+    assert_eq!((status, &shown["state"]), (200, &json!("expired")));
+}

@@ -1,0 +1,203 @@
+//! `toolgate approvals`: calls that are held until operators decide, and what an operator says of them. Through the operators'
+//! door of a running toolgate only: where none runs, nobody waits.
+
+use super::calls::{door, operator};
+use super::configured;
+use super::ledger::text::json;
+use super::serve::runtime;
+use crate::admin::approvals::{Listed, Taken};
+use crate::config::Config;
+use crate::mcp::json::Text;
+use crate::mcp::pretty::{plain, pretty};
+use crate::model::ids::ActionId;
+use crate::store::approvals::OpenHold;
+use http::Method;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Lists and decides on calls that are held. toolgate has to be running.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// The configuration: its `admin` says where the running toolgate is and who you are [default: as for serve]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// The operators' address of the running toolgate, if it is not the configuration's
+    #[arg(long, value_name = "IP:PORT", global = true)]
+    admin: Option<SocketAddr>,
+    /// Which of `admin.tokens` you are, by name; needed when there are several
+    #[arg(long = "as", value_name = "NAME", global = true)]
+    operator: Option<String>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// List the calls that wait for operators, or that were allowed and have not run, the oldest first; also without a verb
+    List(List),
+    /// Show all of a held call: what it is for, and what exactly will run
+    Show(Show),
+    /// Let the call run once, exactly as it is shown
+    Allow(Word),
+    /// Refuse the call, and for a while the same call again
+    Deny(Word),
+}
+
+#[derive(Debug, Default, clap::Args)]
+struct List {
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
+    id: ActionId,
+    /// One JSON object on a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Word {
+    /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
+    id: ActionId,
+    /// Why; stands in the ledger for good, with your name
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+}
+
+/// Runs the verb; 0 when it was done, 1 when it was refused.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let config = configured::process(args.config.as_deref())?;
+    let listed = Verb::List(List::default());
+    let verb = args.verb.as_ref().unwrap_or(&listed);
+    let asked = match verb {
+        Verb::List(_) => (Method::GET, "/api/approvals".to_owned(), Text::of(&json!(null))),
+        Verb::Show(show) => (Method::GET, path(show.id), Text::of(&json!(null))),
+        Verb::Allow(word) => (Method::POST, path(word.id), said("allow", word)),
+        Verb::Deny(word) => (Method::POST, path(word.id), said("deny", word)),
+    };
+    match runtime()?.block_on(ask(args, &config, asked))? {
+        Ok(told) => shown(verb, &told).and_then(|text| say(&text)).map(|()| 0),
+        Err(why) => {
+            configured::say(&format!("toolgate: {}", plain(&why)));
+            Ok(1)
+        }
+    }
+}
+
+fn path(id: ActionId) -> String {
+    format!("/api/approvals/{id}")
+}
+
+fn said(decision: &str, word: &Word) -> Text {
+    Text::of(&json!({ "decision": decision, "why": word.why }))
+}
+
+async fn ask(args: &Args, config: &Config, asked: (Method, String, Text)) -> anyhow::Result<Result<Text, String>> {
+    let token = operator(config, args.operator.as_deref())?;
+    let address = args.admin.unwrap_or(config.admin.listen);
+    let nobody = format!(
+        "no operators' door answers at {address}: calls are held, and decided, while toolgate runs; start it, or name its \
+         address with --admin"
+    );
+    door::request_of(address, token, asked, nobody).await
+}
+
+fn shown(verb: &Verb, told: &Text) -> anyhow::Result<String> {
+    Ok(match verb {
+        Verb::List(list) => listed(list, &told.parse::<Listed>()?.approvals)?,
+        Verb::Show(show) if show.json => json(&serde_json::to_string(&told.value())?) + "\n",
+        Verb::Show(_) => whole(&told.parse()?),
+        Verb::Allow(_) | Verb::Deny(_) => taken(&told.parse()?),
+    })
+}
+
+fn listed(list: &List, holds: &[OpenHold]) -> anyhow::Result<String> {
+    let mut out = String::new();
+    if list.json {
+        for hold in holds {
+            writeln!(out, "{}", json(&serde_json::to_string(hold)?))?;
+        }
+        return Ok(out);
+    }
+    if holds.is_empty() {
+        return Ok("no call waits for an operator\n".to_owned());
+    }
+    writeln!(
+        out,
+        "{:<36}  {:<8}  {:<24}  {:<12}  {:<28}  {:<7}  ROLES",
+        "ID", "STATE", "UNTIL", "AGENT", "TOOL", "ALLOWED"
+    )?;
+    for hold in holds {
+        let until = hold.execute_by.as_ref().unwrap_or(&hold.approve_by);
+        let [id, state, until, agent, tool] =
+            [&hold.id, &hold.state, until, &hold.agent, &hold.tool].map(|text| plain(text));
+        let (allowed, roles) = (format!("{} of {}", hold.allowed_by.len(), hold.needed), plain(&hold.roles.join(", ")));
+        writeln!(out, "{id:<36}  {state:<8}  {until:<24}  {agent:<12}  {tool:<28}  {allowed:<7}  {roles}")?;
+    }
+    Ok(out)
+}
+
+/// Everything of a held call; nothing is cut, and what does not print is written out (SECURITY §3E E5).
+fn whole(hold: &OpenHold) -> String {
+    let yes = |is_so: bool| if is_so { "yes" } else { "no" };
+    let words = |words: &[String]| (!words.is_empty()).then(|| words.join(", "));
+    let needs = format!("{} with one of the roles {}", hold.needed, hold.roles.join(", "));
+    let mut out = String::new();
+    for (name, text) in [
+        ("id", Some(hold.id.clone())),
+        ("state", Some(hold.state.clone())),
+        ("agent", Some(hold.agent.clone())),
+        ("tenant", hold.tenant.clone()),
+        ("agent's roles", words(&hold.caller_roles)),
+        ("tool", Some(hold.tool.clone())),
+        ("purpose", Some(hold.purpose.clone())),
+        ("not for", hold.not_for.clone()),
+        ("actions", words(&hold.actions)),
+        ("changes", hold.writes.clone()),
+        ("irreversible", Some(yes(hold.irreversible).to_owned())),
+        ("session", hold.session.clone()),
+        ("task", hold.task.clone()),
+        ("asked", Some(hold.asked.clone())),
+        ("decide before", Some(hold.approve_by.clone())),
+        ("runs before", hold.execute_by.clone()),
+        ("needs", Some(needs)),
+        ("self-approval", Some(yes(hold.self_approval).to_owned())),
+        ("ran as", hold.used_by.clone()),
+        ("policy", Some(hold.policy.clone())),
+        ("schema", Some(hold.schema_hash.clone())),
+    ] {
+        if let Some(text) = text {
+            let _ = writeln!(out, "{name:<15} {}", plain(&text));
+        }
+    }
+    for said in &hold.decisions {
+        let word = if said.allow { "allowed" } else { "denied" };
+        let _ = writeln!(out, "{word:<15} {}  by {}: {}", plain(&said.at), plain(&said.who), plain(&said.why));
+    }
+    let _ = writeln!(out, "arguments\n{}", pretty(&hold.arguments));
+    out
+}
+
+fn taken(taken: &Taken) -> String {
+    let (state, who) = (plain(&taken.came.state), plain(&taken.who));
+    match (taken.came.changed, state.as_str()) {
+        (false, _) => format!("nothing changes: that is said already, and it is {state}\n"),
+        (true, "allowed") => format!("allowed by {who}: the agent's call runs once, exactly as it is shown\n"),
+        (true, "pending") => format!("allowed by {who}: more operators have to allow it\n"),
+        (true, _) => format!("{state} by {who}: the call is refused, and for a while the same call again\n"),
+    }
+}
+
+fn say(text: &str) -> anyhow::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
