@@ -64,7 +64,7 @@ pub fn router(status: Arc<dyn Status>, (switches, operators): (Switches, Operato
     health::routes(status.clone())
         .merge(quarantine::routes(status, operators.clone()))
         .merge(calls::routes(switches.store.clone(), operators.clone()))
-        .merge(approvals::routes(switches.store.clone(), operators.clone()))
+        .merge(approvals::routes((switches.store.clone(), switches.metrics.clone()), operators.clone()))
         .merge(tools::routes(switches, operators))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)

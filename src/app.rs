@@ -94,6 +94,7 @@ impl App {
             vault: Vault::default(),
             rows: Rows::default(),
             hooks: Hooks::new(connections().map_err(anyhow::Error::msg)?),
+            approvers: config.admin.approvers(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         tasks::spawn("policy notes", gate.clone().note_policies(stop.clone()));
@@ -186,7 +187,8 @@ impl App {
             is_away || listed.find(tool).is_some() || contract.allowlist.contract_of(tool).is_some()
         };
         let store = self.door.gate.effects.store.clone();
-        Switches { disabling: self.disabling.clone(), store, is_known: Arc::new(is_known) }
+        let metrics = self.door.metrics.clone();
+        Switches { disabling: self.disabling.clone(), store, metrics, is_known: Arc::new(is_known) }
     }
 
     /// Waits until the ledger cannot be written any more, if that ever happens: the process has to end then, since only a
@@ -232,7 +234,7 @@ async fn learn_secrets(gate: &Gate) {
     }
 }
 
-/// Keeps counting the calls of which nobody knows whether they ran.
+/// Keeps counting the calls of which nobody knows whether they ran, and those that wait for operators.
 async fn count_unknown(gate: Arc<Gate>) {
     loop {
         let store = &gate.effects.store;
@@ -241,6 +243,10 @@ async fn count_unknown(gate: Arc<Gate>) {
             let since: Vec<_> = unknown.map(|(_, claim)| claim.changed).collect();
             let oldest = since.iter().min().map_or(0, |oldest| store.now().saturating_sub(*oldest));
             gate.metrics.unknown(since.len(), Duration::from_millis(oldest));
+        }
+        if let Ok(holds) = store.holds(MOST).await {
+            let now = store.now();
+            gate.metrics.held(holds.iter().filter(|(_, hold)| hold.is_waiting(now)).count());
         }
         tokio::time::sleep(LOOK).await;
     }

@@ -5,6 +5,7 @@
 use crate::guards::allowlist::written::Kind;
 use crate::guards::secrets::Bindings;
 use crate::guards::{Mode, Section, hooks, identity};
+use crate::model::approvers::{Approver, Approvers};
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{AgentId, ServerName};
 use crate::model::secret::Secret;
@@ -60,6 +61,14 @@ pub struct Admin {
     pub listen: SocketAddr,
     /// Who may use it.
     pub tokens: Vec<Operator>,
+}
+
+impl Admin {
+    /// Who may decide about calls that are held: whoever has a token.
+    pub fn approvers(&self) -> Approvers {
+        let one = |known: &Operator| Approver { name: known.name.clone(), roles: known.roles.clone() };
+        Approvers(self.tokens.iter().map(one).collect())
+    }
 }
 
 /// One operator.
@@ -181,6 +190,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         identity: identity::Rule::anonymous(),
         assigned: Vec::new(),
         bound: Vec::new(),
+        approvers: None,
         methods: Methods::default(),
         hooks: hooks::Rule::default(),
         session_header: None,
@@ -301,6 +311,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         identity,
         assigned: Vec::new(),
         bound: Vec::new(),
+        approvers: admin.as_ref().map(Admin::approvers),
         hooks,
         methods,
         session_header,

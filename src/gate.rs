@@ -9,6 +9,7 @@ mod drafts;
 pub mod effects;
 pub mod fit;
 pub mod hidden;
+mod holding;
 pub mod hops;
 pub mod judge;
 mod late;
@@ -32,6 +33,7 @@ pub mod toolbox;
 pub mod trail;
 pub mod vault;
 
+use crate::model::approvers::Approvers;
 use crate::model::clock::Clock;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
@@ -70,6 +72,8 @@ pub struct Gate {
     pub vault: vault::Vault,
     /// The way to the operator's hooks.
     pub hooks: Hooks,
+    /// Who may decide about calls that are held.
+    pub approvers: Approvers,
     /// Calls of tasks that were refused last.
     pub rows: rows::Rows,
     /// Room for calls.

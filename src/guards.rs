@@ -2,6 +2,7 @@
 //! written, `Rule` as run, evidence, `impl Section`, `impl Rule` with one verb.
 
 pub mod allowlist;
+pub mod approval;
 pub mod arguments;
 pub mod budget;
 pub mod confirms;
@@ -59,6 +60,8 @@ pub struct ToolRules {
     pub side_effect: bool,
     /// What it changes, in its contract's words (003-63).
     pub writes: Option<String>,
+    /// Can nothing take it back?
+    pub irreversible: bool,
     /// The call that takes it back.
     pub rollback: Option<rollback::Rollback>,
     /// Which part of the contract this is, where an argument chooses between several (002-32).
@@ -87,6 +90,8 @@ pub struct ToolRules {
     pub output: output::Rule,
     /// Step 9.
     pub budget: budget::Rule,
+    /// Step 10; none: nobody is asked.
+    pub approval: Option<approval::Rule>,
     /// Step 13.
     pub secrets: secrets::Rule,
     /// Step 16.
@@ -128,7 +133,9 @@ impl ToolRules {
         let key = self.idempotency.as_ref().is_some_and(idempotency::Rule::is_required);
         let key = key.then_some("idempotency_key_required");
         let draft = self.confirms.is_some().then_some("draft_required");
-        let rest = key.into_iter().chain(draft).chain(self.budget.codes()).chain(self.secrets.codes()).map(fixed);
+        let held = self.approval.is_some().then_some("approval_pending");
+        let rest = key.into_iter().chain(draft).chain(self.budget.codes()).chain(held).chain(self.secrets.codes());
+        let rest = rest.map(fixed);
         arguments.chain(rules).chain(rest).collect()
     }
 

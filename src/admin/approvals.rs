@@ -6,6 +6,7 @@ use super::{json_answer, json_body, refusal, said, unfit};
 use crate::model::ids::ActionId;
 use crate::store::approvals::{Changed, OpenHold, Said, Uncounted, decide, open_holds, show};
 use crate::store::claims::Store;
+use crate::telemetry::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -59,17 +60,28 @@ enum Decision {
     Deny,
 }
 
+impl Decision {
+    /// The word in metrics.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
+}
+
 #[derive(Clone)]
 struct Desk {
     store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
     operators: Arc<Operators>,
 }
 
-pub(super) fn routes(store: Arc<dyn Store>, operators: Arc<Operators>) -> Router {
+pub(super) fn routes((store, metrics): (Arc<dyn Store>, Arc<Metrics>), operators: Arc<Operators>) -> Router {
     Router::new()
         .route("/api/approvals", get(list))
         .route("/api/approvals/{id}", get(one).post(take))
-        .with_state(Desk { store, operators })
+        .with_state(Desk { store, metrics, operators })
 }
 
 async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
@@ -109,7 +121,12 @@ async fn take(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderM
     };
     let said = Said { who: name.clone(), roles, allow: decision == Decision::Allow, why };
     match decide(&*desk.store, id, said).await {
-        Ok(came) => json_answer(StatusCode::OK, &Taken { id: id.to_string(), came, who: name }),
+        Ok(came) => {
+            if let Some(waited) = came.waited {
+                desk.metrics.decided(decision.word(), waited);
+            }
+            json_answer(StatusCode::OK, &Taken { id: id.to_string(), came, who: name })
+        }
         Err(why) => uncounted(&why),
     }
 }

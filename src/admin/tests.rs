@@ -59,7 +59,8 @@ impl Status for Gate {
 fn switches(data: &std::path::Path) -> Switches {
     let journal = Journal::open(data, Options::default()).unwrap();
     let disabling = Arc::new(Disabling::open(data, journal, Arc::new(|_| ())).unwrap());
-    Switches { disabling, store: Arc::new(Memory::new(Clock)), is_known: Arc::new(|tool| tool.as_str() == "fs__wipe") }
+    let (store, metrics) = (Arc::new(Memory::new(Clock)), Arc::new(Metrics::new()));
+    Switches { disabling, store, metrics, is_known: Arc::new(|tool| tool.as_str() == "fs__wipe") }
 }
 
 fn known(name: &str, roles: &[&str]) -> Known {

@@ -6,6 +6,7 @@ use crate::model::disabled::Disabled;
 use crate::model::ids::ToolName;
 use crate::store::claims::Store;
 use crate::store::disabling::{Change, Disabling, Unchanged};
+use crate::telemetry::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -26,6 +27,8 @@ pub struct Switches {
     pub disabling: Arc<Disabling>,
     /// The time.
     pub store: Arc<dyn Store>,
+    /// What operators count.
+    pub metrics: Arc<Metrics>,
     /// Could there be such a tool? A name with a typo would take nothing away.
     pub is_known: Arc<dyn Fn(&ToolName) -> bool + Send + Sync>,
 }

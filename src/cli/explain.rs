@@ -75,6 +75,10 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             out.push_str("=> the call would be sent\n");
             0
         }
+        (Err(refusal @ Refusal::ApprovalPending { .. }), Mode::Enforce) => {
+            let _ = writeln!(out, "=> held: {}", refusal.words());
+            1
+        }
         (Err(refusal), Mode::Enforce) => {
             let _ = writeln!(out, "=> refused: {}", refusal.words());
             1
@@ -104,7 +108,11 @@ impl Notes for Screen<'_> {
             (_, refused) => Some(refused.unwrap_or_default()),
         };
         if let Some(words) = words {
-            let mark = if verdict.is_ok() { "passed" } else { "refused" };
+            let mark = match (&verdict, stage) {
+                (Ok(_), _) => "passed",
+                (Err(_), Stage::Approval) => "held",
+                (Err(_), _) => "refused",
+            };
             let line = format!("  {:11} {mark:8} {words}", stage.as_str());
             let _ = writeln!(self.out, "{}", line.trim_end());
         }

@@ -218,11 +218,12 @@ async fn guarded(
         let confirmed = effects.confirm(call, rules, &bill, trail).await?;
         let affordable = effects.afford(&bill, &mut trail.remaining).await;
         trail.check(Stage::Budget, affordable)?;
-        // Step 10 stands here when it exists: approval.
+        let Some(approved) = effects.approve(gate, (policy, call, tool, rules), trail).await? else { continue };
         let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
         taken.slot = Some(gate.slot(&tool.name)?);
         let entry = record::intent(gate, (policy, call, Some(tool)), trail);
-        let beginning = Beginning { keyed: &keyed, confirmed, bill: &bill, lease, entry, left: &mut trail.remaining };
+        let found = (confirmed, approved);
+        let beginning = Beginning { keyed: &keyed, found, bill: &bill, lease, entry, left: &mut trail.remaining };
         let begun = effects.begin(call, beginning).await;
         match trail.check(Stage::Intent, begun)? {
             Some(claimed) => break claimed,

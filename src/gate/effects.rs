@@ -8,7 +8,7 @@ use super::trail::Trail;
 use super::{Gate, pinned, probing};
 use crate::guards::ToolRules;
 use crate::guards::budget::shown;
-use crate::guards::evidence::Confirmed;
+use crate::guards::evidence::{Approved, Confirmed};
 use crate::guards::idempotency::{self, Keyed};
 use crate::guards::task::Belonging;
 use crate::mcp::json::{FROM_SERVER, Text};
@@ -73,7 +73,7 @@ pub(super) struct Claimed {
 /// What step 12 writes, as the steps before have found it.
 pub(super) struct Beginning<'a> {
     pub(super) keyed: &'a Keyed,
-    pub(super) confirmed: Confirmed,
+    pub(super) found: (Confirmed, Approved),
     pub(super) bill: &'a Bill,
     pub(super) lease: Lease,
     pub(super) entry: Entry,
@@ -237,9 +237,9 @@ impl Effects {
         Ok(lease)
     }
 
-    /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be looked at again.
+    /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be looked at again, or its hold.
     pub(super) async fn begin(&self, call: &Call, begin: Beginning<'_>) -> Result<Option<Claimed>, Refusal> {
-        let Beginning { keyed, confirmed, bill, lease, entry, left } = begin;
+        let Beginning { keyed, found: (confirmed, approved), bill, lease, entry, left } = begin;
         let confirms = confirmed.draft().map(|draft| draft.to_string());
         let (key, action) = (keyed.call_key(), call.judged.action);
         let (fence, session) = (self.store.token(), lease.session());
@@ -253,7 +253,7 @@ impl Effects {
             task: bill.task,
             session,
             fence,
-            hold: None,
+            hold: approved.hold(),
             limits: bill.asked.limits.clone(),
             price: bill.asked.price.clone(),
             entry: Entry { fence: Some(fence), confirms, ..entry },
@@ -264,17 +264,12 @@ impl Effects {
                 self.taken(bill, left).await;
                 Ok(Some(Claimed { key, action, round: intended.round, session, fence, _lease: lease }))
             }
-            Err(Refused::Taken(_)) => Ok(None),
+            Err(Refused::Taken(_) | Refused::Held(_)) => Ok(None),
             Err(Refused::Budget(exceeded)) => Err(exceed(bill, &exceeded, left)),
             Err(Refused::Fenced { .. }) => Err(Refusal::Fenced),
-            Ok(_)
-            | Err(
-                Refused::State { .. }
-                | Refused::Settled
-                | Refused::Held(_)
-                | Refused::TooManyHolds
-                | Refused::Undecided(_),
-            ) => Err(Refusal::InternalError),
+            Ok(_) | Err(Refused::State { .. } | Refused::Settled | Refused::TooManyHolds | Refused::Undecided(_)) => {
+                Err(Refusal::InternalError)
+            }
         }
     }
 }
@@ -289,7 +284,7 @@ fn exceed(bill: &Bill, exceeded: &Exceeded, left: &mut Option<Value>) -> Refusal
     bill.asked.refuse(exceeded)
 }
 
-fn milliseconds(time: Duration) -> u64 {
+pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

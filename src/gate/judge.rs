@@ -1,5 +1,5 @@
 //! What a policy says of a call, as far as nothing but the call and a given state of its task decides: steps 2 to 6 without
-//! hooks, 7, the key of step 8, step 9, and where references stand for step 13. Whether a tool is still as it was approved
+//! hooks, 7, the key of step 8, steps 9 and 10, and where references stand for step 13. Whether a tool is still as it was approved
 //! depends on its server; that nobody has approved it does not. The pipeline takes steps 3 to 5 from here; `explain`, `ledger replay` and `test`
 //! take all of them. Nothing is sent, and no store is asked.
 
@@ -37,6 +37,7 @@ pub const CODES: &[&str] = &[
     "draft_required",
     "budget_calls_exceeded",
     "budget_exceeded",
+    "approval_pending",
     "secret_denied",
 ];
 
@@ -145,6 +146,9 @@ fn steps<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes) ->
     (used.calls, used.due) = (before.calls, before.elapsed.saturating_add(step.saturating_mul(before.calls_now)));
     let fits = asked.limits.admit(Some(&task), &asked.price, before.elapsed);
     let fits = notes.note(Stage::Budget, fits.map_err(|exceeded| asked.refuse(&exceeded)))?;
+    if let Some(approval) = rules.approval.as_ref().filter(|_| !before.is_approved) {
+        notes.note::<()>(Stage::Approval, Err(approval.pending(None)))?;
+    }
     let secrets = notes.note(Stage::Secrets, wanted((policy, rules), (tool, schema), arguments, key))?;
     Ok(Passed { rules, keyed, warning: allowed.warning, remaining: fits.after(&asked.price), secrets })
 }

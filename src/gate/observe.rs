@@ -70,6 +70,10 @@ impl Effects {
         }
         let affordable = self.afford(&bill, &mut trail.remaining).await;
         trail.check(Stage::Budget, affordable)?;
+        let asks = rules.approval.as_ref().map_or(Ok(()), |approval| Err(approval.pending(None)));
+        if let Err(pending) = trail.check(Stage::Approval, asks) {
+            trail.note_refusal(pending);
+        }
         if !bill.asked.limits.is_limited() && !bill.watched {
             return Ok(None);
         }

@@ -15,6 +15,7 @@ use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::call::ToolCall;
 use crate::model::entry::Entry;
+use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
 use crate::model::task::State;
 use crate::policy::Policy;
@@ -225,6 +226,8 @@ fn entry(
         variant: rules.and_then(|rules| rules.variant.clone()),
         writes: rules.and_then(|rules| rules.writes.clone()),
         confirms: trail.draft.map(|draft| draft.to_string()),
+        approval: hold(refusal, trail).map(|id| id.to_string()),
+        approved_by: trail.approval.as_ref().map(|(_, by)| by.clone()).unwrap_or_default(),
         audit: rules.map(|rules| audited(&rules.audit, &judged.arguments)).unwrap_or_default(),
         task: said(judged.said.task.as_ref()),
         state: state(judged, rules.map(|rules| &**rules)).word().to_owned(),
@@ -249,6 +252,7 @@ fn entry(
         result_hash: answered.map(|result| hash(result.as_bytes())),
         latency_ms: milliseconds(latency),
         gate_ms: milliseconds(trail.judging),
+        hold_ms: (!trail.held.is_zero()).then(|| milliseconds(trail.held)),
         upstream_ms: milliseconds(trail.upstream),
         policy: policy.version.clone(),
         replayed: trail.replayed,
@@ -260,6 +264,11 @@ fn entry(
     }
 }
 
+/// The hold that the call uses up, or is refused for.
+fn hold(refusal: Option<&Refusal>, trail: &Trail) -> Option<ActionId> {
+    trail.approval.as_ref().map(|(id, _)| *id).or_else(|| refusal.and_then(Refusal::hold))
+}
+
 /// Whether the call changes something, as its contract says; without one it may.
 fn changes(policy: &Policy, call: &Call) -> bool {
     let admitted = policy.allowlist.admit(&call.caller, &call.judged.tool);
@@ -267,11 +276,11 @@ fn changes(policy: &Policy, call: &Call) -> bool {
 }
 
 /// The wire's session, or the one that the agent names.
-fn session(judged: &ToolCall) -> Option<String> {
+pub(super) fn session(judged: &ToolCall) -> Option<String> {
     judged.session.clone().or_else(|| said(judged.said.session.as_ref()))
 }
 
-fn said(name: Option<&Value>) -> Option<String> {
+pub(super) fn said(name: Option<&Value>) -> Option<String> {
     name?.as_str().map(str::to_owned)
 }
 

@@ -32,6 +32,8 @@ pub enum Stage {
     Idempotency,
     /// Step 9: is there budget left?
     Budget,
+    /// Step 10: has a person allowed it?
+    Approval,
     /// Step 11: the session's turn, and its token.
     Fence,
     /// Step 12: the intent, durable.
@@ -56,6 +58,7 @@ impl Stage {
             Self::Repetition => "repetition",
             Self::Idempotency => "idempotency",
             Self::Budget => "budget",
+            Self::Approval => "approval",
             Self::Fence => "fence",
             Self::Intent => "intent",
             Self::Secrets => "secrets",
@@ -74,6 +77,8 @@ pub struct Trail {
     pub stage: Stage,
     /// Time spent judging.
     pub judging: Duration,
+    /// Time spent waiting for a person.
+    pub held: Duration,
     /// Time spent upstream.
     pub upstream: Duration,
     /// In observe mode: what enforce mode would have refused with, and at which stage.
@@ -102,6 +107,8 @@ pub struct Trail {
     pub evidence: Vec<ActionId>,
     /// The call that made the draft which this one confirms.
     pub draft: Option<ActionId>,
+    /// The hold that it uses up, and who has allowed it.
+    pub approval: Option<(ActionId, Vec<String>)>,
     /// What its contract says that the error means which it was answered with.
     pub meaning: Option<Meaning>,
     /// What the agent should know beside its answer.
@@ -119,6 +126,7 @@ impl Trail {
             last: arrived,
             stage: Stage::Visible,
             judging: Duration::ZERO,
+            held: Duration::ZERO,
             upstream: Duration::ZERO,
             would_refuse: None,
             unasked: Vec::new(),
@@ -133,6 +141,7 @@ impl Trail {
             before: None,
             evidence: Vec::new(),
             draft: None,
+            approval: None,
             meaning: None,
             warning: None,
             unrecorded: None,
@@ -158,6 +167,12 @@ impl Trail {
     /// Steady time.
     pub fn now(&self) -> Duration {
         self.clock.steady()
+    }
+
+    /// Notes the end of a wait for a person's decision.
+    pub fn held(&mut self) {
+        let spent = self.mark(Stage::Approval);
+        self.held += spent;
     }
 
     /// The same call was quicker: the steps from here on are taken once more.

@@ -2,6 +2,7 @@
 
 use super::Mode;
 use crate::model::ids::ActionId;
+use crate::store::state::digest::Digest;
 
 /// The arguments passed the server's schema and the contract's. Left by `arguments`.
 #[must_use]
@@ -53,6 +54,22 @@ impl Confirmed {
 
     /// The call that made the draft.
     pub fn draft(&self) -> Option<ActionId> {
+        self.0
+    }
+}
+
+/// Nobody has to be asked about the call, or a person has allowed it. Left by `approval`.
+#[must_use]
+#[derive(Debug)]
+pub struct Approved(Option<Digest>);
+
+impl Approved {
+    pub(super) fn mint(hold: Option<Digest>) -> Self {
+        Self(hold)
+    }
+
+    /// The hold that the call uses up.
+    pub fn hold(&self) -> Option<Digest> {
         self.0
     }
 }

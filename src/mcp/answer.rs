@@ -84,6 +84,9 @@ impl Decision<'_> {
             if let Some(pointer) = refusal.pointer() {
                 decision.push(("pointer", Text::string(pointer)));
             }
+            if let Some(hold) = refusal.hold() {
+                decision.push(("approval_id", Text::string(&hold.to_string())));
+            }
             if let Some(dimension) = refusal.dimension() {
                 decision.push(("dimension", Text::string(dimension)));
             }

@@ -57,6 +57,41 @@ fn push(value: &Value, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// The same, but with every number as it is written: two calls that a server could tell apart never look the same.
+pub fn exact(value: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    push_exact(value, &mut out);
+    out
+}
+
+fn push_exact(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        Value::Null | Value::Bool(_) => out.extend_from_slice(value.to_string().as_bytes()),
+        Value::String(text) => push_string(out, text),
+        Value::Array(elements) => {
+            out.push(b'[');
+            for element in elements {
+                push_exact(element, out);
+                out.push(b',');
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            let mut members: Vec<(&String, &Value)> = members.iter().collect();
+            members.sort_unstable_by_key(|(key, _)| *key);
+            out.push(b'{');
+            for (key, value) in members {
+                push_string(out, key);
+                out.push(b':');
+                push_exact(value, out);
+                out.push(b',');
+            }
+            out.push(b'}');
+        }
+    }
+}
+
 fn push_whole(number: &Number, out: &mut Vec<u8>) -> Option<()> {
     let whole = number.as_i64().filter(|whole| whole.unsigned_abs() <= EXACT)?;
     let (mut digits, mut at, mut rest) = ([0_u8; 20], 20, whole.unsigned_abs());
@@ -114,6 +149,16 @@ mod tests {
             let ours = form(&value);
             prop_assert_eq!(ours.as_deref().map(String::from_utf8_lossy), library.as_deref().map(String::from_utf8_lossy));
         }
+    }
+
+    /// CRATES §1: RFC 8785 writes both of these alike, and a server can tell them apart.
+    #[test]
+    fn numbers_beyond_doubles_stay_apart() {
+        let one = serde_json::json!({ "b": [9_007_199_254_740_993_u64], "a": 1 });
+        let other = serde_json::json!({ "b": [9_007_199_254_740_992_u64], "a": 1 });
+        assert_eq!(form(&one), form(&other));
+        assert_ne!(exact(&one), exact(&other));
+        assert_eq!(String::from_utf8(exact(&one)).unwrap(), "{\"a\":1,\"b\":[9007199254740993,],}");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub const FIELDS: &[&str] = &[
     "variant",
     "writes",
     "confirms",
+    "approval",
+    "approved_by",
     "audit",
     "task",
     "state",
@@ -33,6 +35,7 @@ pub const FIELDS: &[&str] = &[
     "result_bytes",
     "result_hash",
     "gate_ms",
+    "hold_ms",
     "upstream_ms",
     "policy",
     "replayed",
@@ -91,6 +94,12 @@ pub struct Entry {
     /// The action id of the call that made the draft which this one confirms (003-P4d).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub confirms: Option<String>,
+    /// The hold that the call used up, or was refused for, by the call that asked first (SEMANTICS §7).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub approval: Option<String>,
+    /// The operators who have allowed the call.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub approved_by: Vec<String>,
     /// Arguments the contract's `audit` names, as sent.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty", default)]
     pub audit: serde_json::Map<String, serde_json::Value>,
@@ -137,6 +146,9 @@ pub struct Entry {
     pub latency_ms: f64,
     /// Milliseconds spent judging.
     pub gate_ms: f64,
+    /// Milliseconds spent waiting for a person, if any were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hold_ms: Option<f64>,
     /// Milliseconds spent upstream.
     pub upstream_ms: f64,
     /// Version of the policy the call was judged under.

@@ -1,6 +1,6 @@
 //! Every "no" an agent can read. Codes are stable, `snake_case`, and listed in the README; a test compares.
 
-use super::ids::ToolName;
+use super::ids::{ActionId, ToolName};
 use super::task::State;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub enum Retry {
     SameKey,
     /// Only with a key that was not used before, and only if a second execution is meant.
     NewKey,
+    /// The same call, once a person has allowed it; sent before, it waits for that.
+    WhenApproved,
     /// Again after this many milliseconds.
     AfterMs(u64),
 }
@@ -27,6 +29,7 @@ impl Retry {
             Self::Never => "never".to_owned(),
             Self::SameKey => "same_key".to_owned(),
             Self::NewKey => "new_key".to_owned(),
+            Self::WhenApproved => "when_approved".to_owned(),
             Self::AfterMs(ms) => format!("after_ms:{ms}"),
         }
     }
@@ -134,6 +137,32 @@ pub enum Refusal {
         /// When there is room again, in milliseconds.
         after_ms: u64,
     },
+    /// The call is held until a person decides, and may be sent again meanwhile (SEMANTICS §7).
+    ApprovalPending {
+        /// A person with one of these roles may decide.
+        roles: Vec<String>,
+        /// The hold, by the call that asked first, and until when, RFC 3339 in UTC; none for a call that nobody makes.
+        hold: Option<(ActionId, String)>,
+    },
+    /// A person has said no.
+    ApprovalDenied {
+        /// The hold.
+        id: ActionId,
+        /// That person's reason, in plain text.
+        why: String,
+    },
+    /// Nobody has decided in time, or what was asked is not what would run now.
+    ApprovalTimeout {
+        /// The hold.
+        id: ActionId,
+        /// What it is, in words of ours.
+        why: &'static str,
+    },
+    /// A person has to allow the call, and none can be asked.
+    ApproverUnreachable {
+        /// Why, in words of ours.
+        why: &'static str,
+    },
     /// Another holder of the session has gone on since.
     Fenced,
     /// Other calls with side effects of the session have to end first.
@@ -228,6 +257,26 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "stop, and report what was done and what is missing; after a rate, send the same call later",
     ),
     (
+        "approval_pending",
+        "a person has to allow the call, and has not decided yet",
+        "send the same call with the same arguments again: it waits for the decision",
+    ),
+    (
+        "approval_denied",
+        "a person has said no to the call",
+        "do what the reason says, or report what was refused; don't send the call again",
+    ),
+    (
+        "approval_timeout",
+        "nobody has decided in time whether the call may run",
+        "report it; to ask once more, send the same call again later",
+    ),
+    (
+        "approver_unreachable",
+        "a person has to allow the call, and none can be asked",
+        "report it to an operator, naming the action id",
+    ),
+    (
         "planned",
         "the call was only planned: it would be sent now, and was not",
         "to run it, send the same call with the state `execute`",
@@ -290,6 +339,10 @@ impl Refusal {
             Self::DraftRequired { .. } => "draft_required",
             Self::BudgetCallsExceeded { .. } => "budget_calls_exceeded",
             Self::BudgetExceeded { .. } | Self::RateExceeded { .. } => "budget_exceeded",
+            Self::ApprovalPending { .. } => "approval_pending",
+            Self::ApprovalDenied { .. } => "approval_denied",
+            Self::ApprovalTimeout { .. } => "approval_timeout",
+            Self::ApproverUnreachable { .. } => "approver_unreachable",
             Self::Fenced => "fenced",
             Self::SessionBusy => "session_busy",
             Self::SecretDenied => "secret_denied",
@@ -328,6 +381,16 @@ impl Refusal {
         }
     }
 
+    /// The hold that it is about, by which operators know it.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other refusal is of a hold")]
+    pub fn hold(&self) -> Option<ActionId> {
+        match self {
+            Self::ApprovalPending { hold, .. } => hold.as_ref().map(|(id, _)| *id),
+            Self::ApprovalDenied { id, .. } | Self::ApprovalTimeout { id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+
     /// What was used up, as budgets name it.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other refusal is of a budget")]
     pub fn dimension(&self) -> Option<&'static str> {
@@ -356,7 +419,9 @@ impl Refusal {
             | Self::Cancelled
             | Self::StoreUnavailable
             | Self::HookBroken { .. }
+            | Self::ApprovalTimeout { .. }
             | Self::Planned => Retry::SameKey,
+            Self::ApprovalPending { .. } => Retry::WhenApproved,
             Self::Overloaded | Self::SessionBusy => Retry::AfterMs(1000),
             Self::DuplicateInFlight { after_ms } | Self::RateExceeded { after_ms } => Retry::AfterMs(*after_ms),
             Self::IdempotencyKeyRequired { .. } | Self::IdempotencyConflict | Self::IdempotencyKeyExpired => {
@@ -374,6 +439,8 @@ impl Refusal {
             | Self::DraftRequired { .. }
             | Self::BudgetCallsExceeded { .. }
             | Self::BudgetExceeded { .. }
+            | Self::ApprovalDenied { .. }
+            | Self::ApproverUnreachable { .. }
             | Self::Fenced
             | Self::SecretDenied
             | Self::InternalError

@@ -9,6 +9,7 @@ use crate::guards::allowlist::{self, Contracts};
 use crate::guards::budget::{self, Tasks};
 use crate::guards::secrets::{self, Bindings};
 use crate::guards::{self, Mode, Section, ToolRules, hooks, identity, repetition};
+use crate::model::approvers::Approvers;
 use crate::model::diagnostic::{Diagnostic, Problems, Severity};
 use crate::model::ids::{self, AgentId, ServerName, ToolName};
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod asked;
 pub mod bound;
 mod contract;
 mod names;
@@ -47,6 +49,8 @@ pub struct Basis {
     pub assigned: Vec<layers::Assigned>,
     /// The arguments that secrets may go to, and where that is written.
     pub bound: Vec<bound::Bound>,
+    /// Who may decide about calls that are held; none: that is not known.
+    pub approvers: Option<Approvers>,
     /// Who hears of calls.
     pub hooks: hooks::Rule,
     /// Which methods pass.
@@ -77,7 +81,7 @@ pub struct Compiled {
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     let Basis { mode, servers, disabled, timeouts, agents, identity, assigned, bound, hooks, .. } = basis;
-    let Basis { methods, session_header, pins, secrets, policies, written, .. } = basis;
+    let Basis { approvers, methods, session_header, pins, secrets, policies, written, .. } = basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut stock = Stock { servers, timeouts, agents, groups, secrets, ..Stock::default() };
     let mut bytes = Sha256::new();
@@ -102,6 +106,9 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     pairs::judge(&mut stock, &contracts);
     twins::judge(&mut stock);
     bound::judge(&mut stock, bound);
+    if let Some(approvers) = &approvers {
+        asked::judge(&mut stock, approvers);
+    }
     let layers = stock.layers((mode, &identity), &disabled, assigned);
     diagnostics.append(&mut stock.diagnostics);
     sort(&mut diagnostics);

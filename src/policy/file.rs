@@ -1,6 +1,6 @@
 //! A policy file as written (DESIGN §2). Unknown keys are refused; known ones that nothing enforces yet are, too.
 
-use crate::guards::{allowlist, arguments, budget, confirms, idempotency, output, permission};
+use crate::guards::{allowlist, approval, arguments, budget, confirms, idempotency, output, permission};
 use crate::guards::{repetition, results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
 use schemars::JsonSchema;
@@ -61,6 +61,8 @@ pub struct Contract {
     /// What calls may use and what they cost.
     #[serde(default)]
     pub budget: budget::Settings,
+    /// When a person has to allow a call. Without it: always for what is `irreversible`, deletes, pays or grants.
+    pub approval: Option<approval::Settings>,
     /// What errors of the tool server mean.
     #[serde(default)]
     pub output: output::Settings,
@@ -124,6 +126,8 @@ pub struct Case {
     pub confirms: Option<confirms::Settings>,
     /// What such calls may use and what they cost; with `max_calls_per_task` or `rate` they are counted by themselves.
     pub budget: Option<budget::Settings>,
+    /// When a person has to allow such a call.
+    pub approval: Option<approval::Settings>,
     /// What errors of the tool server mean; looked at before the contract's.
     #[serde(default)]
     pub output: output::Settings,
@@ -161,7 +165,7 @@ pub struct Rollback {
 pub const FILE_KEYS: &[&str] = &["contracts", "layers", "groups", "budgets", "repetition"];
 
 /// What the format has and this version does not enforce: a `*` is any key.
-const LATER: &[&[&str]] = &[&["contracts", "*", "approval"], &["contracts", "*", "repetition"]];
+const LATER: &[&[&str]] = &[&["contracts", "*", "repetition"]];
 
 /// Takes out of `tree` what is not enforced yet, each with an error.
 pub fn take_later(tree: &mut Value, problems: &mut Problems) {

@@ -88,6 +88,8 @@ pub struct Before {
     pub failures_in_a_row: u64,
     /// Has it made the draft that the call confirms?
     pub is_drafted: bool,
+    /// Has a person allowed the call, if one has to?
+    pub is_approved: bool,
     /// How often the very same call was made last, each time with the same outcome.
     pub repeated: usize,
     /// How many calls were refused after those.
@@ -166,6 +168,7 @@ impl Pack {
             identity: identity::Rule::of(self.callers.values().cloned().collect()),
             assigned: Vec::new(),
             bound: Vec::new(),
+            approvers: None,
             hooks: hooks::Rule::default(),
             methods: Methods::default(),
             session_header: None,

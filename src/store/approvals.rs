@@ -9,6 +9,7 @@ use super::state::{Millis, Refused};
 use crate::model::ids::ActionId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::time::Duration;
 
 /// Held calls that are listed at once, at most.
 pub const MOST: usize = 1000;
@@ -108,6 +109,9 @@ pub struct Changed {
     pub changed: bool,
     /// As [`OpenHold::state`]; `pending` when more operators have to allow it.
     pub state: String,
+    /// How long the call had waited, if this decided.
+    #[serde(skip)]
+    pub waited: Option<Duration>,
 }
 
 /// Why an operator's word counts for nothing.
@@ -222,11 +226,13 @@ pub async fn decide(store: &dyn Store, id: ActionId, said: Said) -> Result<Chang
         Ok(Event::Decided(decided)) => {
             let state = decided.phase.word().to_owned();
             tracing::info!(%id, tool = %hold.question.tool, who, allow, state, "an operator has decided on a held call");
-            Ok(Changed { changed: true, state })
+            let is_over = !matches!(decided.phase, Phase::Pending);
+            let waited = Duration::from_millis(decided.decision.at.saturating_sub(hold.asked));
+            Ok(Changed { changed: true, state, waited: is_over.then_some(waited) })
         }
         Err(Refused::Undecided(Undecided::Same)) => {
             let state = store.find_hold(id).await?.map(|(_, hold)| state(&hold, store.now()).to_owned());
-            state.map(|state| Changed { changed: false, state }).ok_or(Uncounted::Gone(id))
+            state.map(|state| Changed { changed: false, state, waited: None }).ok_or(Uncounted::Gone(id))
         }
         Err(Refused::Undecided(Undecided::NotYours)) => {
             let is_itself = who == hold.question.agent && !hold.self_approval;

@@ -308,6 +308,16 @@ impl Metrics {
         self.effects.unknown(count, oldest);
     }
 
+    /// So many calls are held until operators decide.
+    pub fn held(&self, count: usize) {
+        self.effects.held(count);
+    }
+
+    /// Operators have decided, `allow` or `deny`, so long after the first call.
+    pub fn decided(&self, decision: &'static str, waited: Duration) {
+        self.effects.decided(decision, waited);
+    }
+
     /// A before-hook was asked: `passed`, `changed`, `blocked` or `failed`.
     pub fn before_hook(&self, outcome: &'static str) {
         self.effects.before_hook(outcome);

@@ -288,8 +288,9 @@ async fn a_tool_that_comes_later_is_compared_with_its_contract() {
 async fn a_tool_that_its_contract_cannot_hold_is_withheld() {
     let schema = |argument: &str| json!({ "name": "pay", "inputSchema": { "type": "object", "properties": { argument: { "type": "string" } } } });
     let puppet = Puppet::with(vec![schema("tenant")]).await;
-    let policy = "contracts:\n  bank__pay:\n    purpose: Pay.\n    actions: [pay]\n    permission: { tenant: /tenant_id }\n    \
-                  irreversible: true\n    secrets: []\n";
+    let policy = "contracts:\n  bank__pay:\n    purpose: Pay.\n    actions: [write]\n    permission: { tenant: /tenant_id }\n    \
+                  side_effect: { writes: test, rollback: { tool: bank__undo } }\n    secrets: []\n  bank__undo: { purpose: Takes it \
+                  back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }\n";
     let servers = vec![("bank", puppet.url())];
     let settings = Settings { servers, callers: CALLERS, more: "", policy: policy.to_owned(), observe: false };
     let gate = Gate::start(settings).await;

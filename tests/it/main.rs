@@ -24,6 +24,7 @@ mod failures;
 mod full_disk;
 mod harness;
 mod headers;
+mod held;
 mod hops;
 mod incident_004;
 mod init;

@@ -550,7 +550,8 @@ async fn secrets_that_go_nowhere_are_warned_of() {
       - { server: bank, tool: many, pointer: /token }
 ";
     let policy = "contracts:
-  bank__pay: { purpose: test, actions: [pay], irreversible: true, secrets: [/token, /unbound] }
+  bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
+  bank__pay: { purpose: test, actions: [write], side_effect: { writes: test, rollback: { tool: bank__undo } }, secrets: [/token, /unbound] }
   bank__many:
     purpose: test
     actions: [read]

@@ -65,6 +65,8 @@ pub(super) fn configuration(servers: &[Server], from: &str) -> String {
         "\n# Without callers every program on this machine is the agent `anonymous`. Before `mode: enforce`, name yours:\n\
          # callers:\n\
          #   - {{ agent: my-agent, token: \"${{AGENT_TOKEN}}\" }}      # openssl rand -hex 32\n\n\
+         # Calls that cannot be taken back wait for a person (`toolgate approvals`). Who may decide:\n\
+         # admin: {{ tokens: [ {{ name: me, token: \"${{OPERATOR_TOKEN}}\", roles: [approver] }} ] }}\n\n\
          policies: [policies]\npins: {}       # the definitions of tools that are approved\n",
         pins::FILE_NAME
     );
@@ -98,7 +100,9 @@ fn push_contract(text: &mut String, tool: &Tool) {
     let _ = writeln!(text, "    purpose: {}", quoted(&purpose(tool, &definition)));
     let _ = writeln!(text, "    actions: [{actions}]{}# {why}", " ".repeat(12 - actions.len()));
     if actions != "read" {
-        text.push_str("    irreversible: true     # or name the tool that takes it back\n");
+        text.push_str(
+            "    irreversible: true     # so a person has to allow each call; or name the tool that takes it back\n",
+        );
     }
     text.push_str("    secrets: []\n");
 }

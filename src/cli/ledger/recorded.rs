@@ -18,8 +18,10 @@ use std::sync::Arc;
 
 /// The steps that the policy alone decides.
 const STEPS: [&str; 5] = ["visible", "arguments", "permission", "rules", "rewrite"];
+/// What is said of a call that passes them and that a person has to allow, whatever that person said then.
+const ASKED: [&str; 4] = ["approval_pending", "approval_denied", "approval_timeout", "approver_unreachable"];
 /// What is said of a call that passes them.
-pub(in crate::cli) const PASSED: &str = "passed";
+const PASSED: &str = "passed";
 
 /// The call whose action id begins with `id`.
 pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {
@@ -45,7 +47,12 @@ pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {
 pub(in crate::cli) fn recorded(entry: &Entry) -> &str {
     let observed = entry.would_refuse.as_deref().filter(|code| Kind::of(code) == Kind::Violation);
     let refused = entry.aborted_reason.as_deref().filter(|_| STEPS.contains(&entry.stage.as_str()));
-    observed.or(refused).unwrap_or(PASSED)
+    let is_asked = entry.approval.is_some() || reasons(entry).any(|code| ASKED.contains(&code));
+    observed.or(refused).unwrap_or(if is_asked { ASKED[0] } else { PASSED })
+}
+
+fn reasons(entry: &Entry) -> impl Iterator<Item = &str> {
+    entry.aborted_reason.iter().chain(&entry.would_refuse).map(String::as_str)
 }
 
 /// Whoever made the call, as the policy knows the caller now: of several entries for one agent, the one with the roles and
@@ -60,7 +67,20 @@ pub(in crate::cli) fn caller(policy: &Policy, entry: &Entry) -> Option<Arc<Calle
 }
 
 /// What is said of a call that a hook had a say in.
-pub(in crate::cli) const UNASKED: &str = "a hook had its say then; what it would say now is not asked";
+const UNASKED: &str = "a hook had its say then; what it would say now is not asked";
+
+/// What is said now of a call that passes, by the contract it is judged by; or why that is not known.
+pub(in crate::cli) fn passed(entry: &Entry, rules: &ToolRules) -> Result<&'static str, &'static str> {
+    let was_asked = recorded(entry) == ASKED[0];
+    match &rules.approval {
+        _ if has_asked(entry, rules) => Err(UNASKED),
+        None => Ok(PASSED),
+        Some(_) if !was_asked && (entry.aborted_reason.is_some() || entry.replayed) => {
+            Err("it ended then before a person would have been asked")
+        }
+        Some(_) => Ok(ASKED[0]),
+    }
+}
 
 /// The hash of the arguments as the agent sent them.
 pub(in crate::cli) fn sent_hash(entry: &Entry) -> &str {
@@ -68,7 +88,7 @@ pub(in crate::cli) fn sent_hash(entry: &Entry) -> &str {
 }
 
 /// Whether a hook changed the call then, or refused it.
-pub(in crate::cli) fn has_asked(entry: &Entry, rules: &ToolRules) -> bool {
+fn has_asked(entry: &Entry, rules: &ToolRules) -> bool {
     let of_contract = |name: &String| name == STRIPPED || rules.rewrite.names().any(|step| step == name);
     let is_refused = entry.stage == "rewrite" && entry.aborted_reason.is_some();
     is_refused || !entry.rewritten_by.iter().all(of_contract)

@@ -1,7 +1,7 @@
 //! `toolgate ledger replay`: judges a recorded call again, under the policy as it is now. Nothing is executed, and nothing
 //! that depends on what else was called (budgets, keys, loops) is judged.
 
-use super::recorded::{self, PASSED, UNASKED, arguments, has_asked, recorded};
+use super::recorded::{self, arguments, passed, recorded};
 use super::text::plain;
 use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
@@ -93,8 +93,10 @@ impl Replay {
             Ok(_) if recorded(entry) == "schema_invalid" && self.input_schema.is_none() => {
                 Judged::Undecided("the tool's own schema may have refused it: give --input-schema")
             }
-            Ok(made) if has_asked(entry, made.rules) => Judged::Undecided(UNASKED),
-            Ok(_) => Judged::Verdict(PASSED.to_owned()),
+            Ok(made) => match passed(entry, made.rules) {
+                Ok(verdict) => Judged::Verdict(verdict.to_owned()),
+                Err(why) => Judged::Undecided(why),
+            },
         })
     }
 }

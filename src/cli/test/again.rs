@@ -3,7 +3,7 @@
 
 use super::{Args, find};
 use crate::cli::ledger::calls::Calls;
-use crate::cli::ledger::recorded::{PASSED, UNASKED, audited, caller as recorded_by, has_asked, recorded, sent_hash};
+use crate::cli::ledger::recorded::{audited, caller as recorded_by, passed, recorded, sent_hash};
 use crate::cli::ledger::text::plain;
 use crate::cli::{configured, explain};
 use crate::gate::judge::{Silent, made, visible};
@@ -171,8 +171,10 @@ impl Judge {
                 Now::Undecided("no pack has the tool's schema under `servers`")
             }
             Err(refusal) => Now::Verdict(refusal.code().to_owned()),
-            Ok(made) if has_asked(entry, made.rules) => Now::Undecided(UNASKED),
-            Ok(_) => Now::Verdict(PASSED.to_owned()),
+            Ok(made) => match passed(entry, made.rules) {
+                Ok(verdict) => Now::Verdict(verdict.to_owned()),
+                Err(why) => Now::Undecided(why),
+            },
         }
     }
 }

@@ -53,6 +53,10 @@ impl Refusal {
             | Self::Fenced
             | Self::SessionBusy
             | Self::ExecutedButNotRecorded => return self.of_the_task(),
+            Self::ApprovalPending { .. }
+            | Self::ApprovalDenied { .. }
+            | Self::ApprovalTimeout { .. }
+            | Self::ApproverUnreachable { .. } => return self.of_a_person(),
             Self::SecretDenied => (SECRET.into(), WHERE_SECRETS_STAND),
             Self::ToolNotAllowlisted => {
                 ("this tool is not available to this caller".into(), "List the tools and use one of those.")
@@ -98,6 +102,32 @@ impl Refusal {
             }
         };
         (what, next.to_owned())
+    }
+
+    /// The refusals of step 10: what a person has said, or has not.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "explanation names them all, and is exhaustive")]
+    fn of_a_person(&self) -> (String, String) {
+        match self {
+            Self::ApprovalPending { roles, hold } => {
+                let until = hold.as_ref().map(|(_, until)| format!(", and can until {until}")).unwrap_or_default();
+                (
+                    format!("a person with the role {} has to allow this call{until}", roles.join(" or ")),
+                    "Send the same call with the same arguments again: it waits for the decision.".to_owned(),
+                )
+            }
+            Self::ApprovalDenied { why, .. } => (
+                format!("a person has denied this call: {why}"),
+                "Don't send it again: do what the reason says, or report that it was denied.".to_owned(),
+            ),
+            Self::ApprovalTimeout { why, .. } => {
+                ((*why).to_owned(), "Report it; to ask once more, send the same call again later.".to_owned())
+            }
+            Self::ApproverUnreachable { why } => (
+                format!("a person has to allow this call, and {why}"),
+                "Don't send it again; report the action id to an operator.".to_owned(),
+            ),
+            _ => (String::new(), String::new()),
+        }
     }
 
     /// The refusals of steps 7 to 12: those that look beyond one call.

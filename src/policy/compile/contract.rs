@@ -1,7 +1,7 @@
 //! One contract as written → as run.
 
 use super::server_of;
-use crate::guards::{Needed, Section, ToolRules, arguments, budget, confirms, idempotency, permission};
+use crate::guards::{Needed, Section, ToolRules, approval, arguments, budget, confirms, idempotency, permission};
 use crate::guards::{results, rewrite, rules};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName};
@@ -64,6 +64,7 @@ fn section_by_section(
     judge_words(&contract, servers, problems);
     let (budget, idempotency) = compile_times(&contract, timeout, problems);
     let rewrite = compile_rewrite(&contract, problems);
+    let approval = compile_approval(&contract, idempotency.as_ref(), problems);
     let Contract {
         purpose,
         not_for,
@@ -75,10 +76,11 @@ fn section_by_section(
         rewrite: _,     // compiled with what it may change
         idempotency: _, // compiled with its times
         confirms,
-        budget: _, // so is this
+        budget: _,   // so is this
+        approval: _, // and this
         output,
         side_effect,
-        irreversible: _, // judged with `side_effect`
+        irreversible,
         variants,
         secrets,
         results,
@@ -101,6 +103,7 @@ fn section_by_section(
         not_for,
         side_effect: effect::changes(&actions),
         actions,
+        irreversible,
         rollback: effect::rollback(side_effect.as_ref()),
         writes: side_effect.map(|effect| effect.writes),
         variant: None,
@@ -116,6 +119,7 @@ fn section_by_section(
         confirms,
         output,
         budget,
+        approval,
         secrets,
         results: results.unwrap_or_else(results::Rule::usual),
         audit,
@@ -215,6 +219,32 @@ fn holders(contract: &Contract) -> Vec<&str> {
     let is_keyed =
         effect::changes(&contract.actions) || contract.confirms.is_some() || written.clone().next().is_some();
     if is_keyed { named.chain([idempotency::ARGUMENT]).collect() } else { Vec::new() }
+}
+
+/// When a person is asked. Only a call with a key can be held, and its key has to be known for as long (SEMANTICS §3).
+fn compile_approval(
+    contract: &Contract,
+    keys: Option<&idempotency::Rule>,
+    problems: &mut Problems,
+) -> Option<approval::Rule> {
+    let dear = (&contract.actions[..], contract.irreversible);
+    let rule = problems
+        .under(approval::Settings::NAME, |problems| approval::compile(contract.approval.clone(), dear, problems))?;
+    problems.under(approval::Settings::NAME, |problems| match keys {
+        None => {
+            let hint = "add `idempotency`, so that the call which comes again is known to be the same";
+            problems.error("a call that changes nothing is held only if it has a key", hint);
+        }
+        Some(keys) if rule.approve_for.saturating_add(rule.execute_for) > keys.ttl() => {
+            let message = format!(
+                "`approve_by` and `execute_by` are longer than the call's key is known ({} s)",
+                keys.ttl().as_secs()
+            );
+            problems.error(message, "shorten them, or raise `idempotency.ttl`");
+        }
+        Some(_) => {}
+    });
+    Some(rule)
 }
 
 fn compile_budget(written: budget::Settings, timeout: Duration, problems: &mut Problems) -> budget::Rule {

@@ -199,7 +199,7 @@ fn pose(sample: Sample, problems: &mut Problems) -> Posed {
 
 fn before(state: State, problems: &mut Problems) -> Before {
     let State { calls_used, calls_now, tool_calls, steps_used, .. } = state;
-    let State { cost_used, elapsed, failures, failures_in_a_row, drafted, repeated, refused, .. } = state;
+    let State { cost_used, elapsed, failures, failures_in_a_row, drafted, approved, repeated, refused, .. } = state;
     let cost = in_micros(cost_used).unwrap_or_else(|| {
         let hint = "write a number from 0 to 1000000000000, with up to six decimals";
         problems.under("cost_used", |problems| problems.error("is no cost", hint));
@@ -227,6 +227,7 @@ fn before(state: State, problems: &mut Problems) -> Before {
         failures: failures.unwrap_or(failures_in_a_row).min(MOST),
         failures_in_a_row: failures_in_a_row.min(MOST),
         is_drafted: drafted,
+        is_approved: approved,
         repeated,
         refused,
     }

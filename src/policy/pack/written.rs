@@ -107,6 +107,8 @@ pub struct State {
     pub failures_in_a_row: u64,
     /// It has made the draft that the call confirms.
     pub drafted: bool,
+    /// A person has allowed the call, where one has to.
+    pub approved: bool,
     /// How often the very same call was made last, with the same outcome every time; at most 32.
     pub repeated: u64,
     /// How many calls were refused last; at most 32.

@@ -79,9 +79,13 @@ async fn operators_are_told_what_their_words_did() {
     let teller = Said { roles: vec!["teller".to_owned()], ..said("eve", true) };
     assert_eq!(decide(&store, id, teller).await, not_yours(false));
     assert_eq!(decide(&store, id, said("billing-agent", true)).await, not_yours(true));
-    let told = |changed, state: &str| Ok(Changed { changed, state: state.to_owned() });
+    let told = |changed, state: &str| {
+        let waited = (changed && state == "allowed").then_some(Duration::from_secs(7));
+        Ok(Changed { changed, state: state.to_owned(), waited })
+    };
     assert_eq!(decide(&store, id, said("ann", true)).await, told(true, "pending"));
     assert_eq!(decide(&store, id, said("ann", true)).await, told(false, "pending"));
+    hands.pass(Duration::from_secs(7));
     let longest = Said { why: "x".repeat(WHY), ..said("bob", true) };
     assert_eq!(decide(&store, id, longest).await, told(true, "allowed"));
     assert_eq!(decide(&store, id, said("cyd", true)).await, told(false, "allowed"));

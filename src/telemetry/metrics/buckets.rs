@@ -17,3 +17,7 @@ pub(super) const LATENCY_MS: &[f64] = &[
 /// Steps, calls, units of cost, milliseconds: what tasks use and have left.
 pub(super) const AMOUNTS: &[f64] =
     &[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 10_000.0, 60_000.0, 600_000.0, 3_600_000.0];
+
+/// How long people take.
+pub(super) const DECISION_SECONDS: &[f64] =
+    &[1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0, 86_400.0];

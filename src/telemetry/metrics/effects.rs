@@ -50,6 +50,8 @@ pub(super) struct Effects {
     recent: Mutex<Recent>,
     unknown: Gauge,
     unknown_age: Gauge,
+    held: Gauge,
+    decided: Family<Pair, Histogram, Buckets>,
     remaining: Family<Pair, Histogram, Buckets>,
     steps: Histogram,
     cost: Histogram,
@@ -94,6 +96,8 @@ impl Effects {
             recent: Mutex::default(),
             unknown: Gauge::default(),
             unknown_age: Gauge::default(),
+            held: Gauge::default(),
+            decided: Family::new_with_constructor(Buckets(buckets::DECISION_SECONDS)),
             remaining: Family::new_with_constructor(Buckets(buckets::AMOUNTS)),
             steps: Histogram::new(buckets::AMOUNTS.iter().copied()),
             cost: Histogram::new(buckets::AMOUNTS.iter().copied()),
@@ -156,6 +160,20 @@ impl Effects {
             self.syncs.clone(),
         );
         self.register_hooks(registry);
+        self.register_holds(registry);
+    }
+
+    fn register_holds(&self, registry: &mut Registry) {
+        registry.register(
+            "toolgate_approvals_pending",
+            "Calls that are held until operators decide",
+            self.held.clone(),
+        );
+        registry.register(
+            "toolgate_approval_seconds",
+            "Seconds from the first call to the operator's word that decided",
+            self.decided.clone(),
+        );
     }
 
     fn register_hooks(&self, registry: &mut Registry) {
@@ -201,6 +219,14 @@ impl Effects {
                 self.remaining.get_or_create(&Pair("dimension", dimension)).observe(left);
             }
         }
+    }
+
+    pub(super) fn held(&self, count: usize) {
+        self.held.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn decided(&self, decision: &'static str, waited: Duration) {
+        self.decided.get_or_create(&Pair("decision", decision)).observe(waited.as_secs_f64());
     }
 
     pub(super) fn unknown(&self, count: usize, oldest: Duration) {

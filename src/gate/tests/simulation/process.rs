@@ -14,6 +14,7 @@ use crate::gate::vault::Vault;
 use crate::gate::{Gate, IN_FLIGHT};
 use crate::mcp::json::Text;
 use crate::mcp::tools::Definition;
+use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::live::Live;
@@ -176,6 +177,7 @@ impl World {
             vault: Vault::default(),
             rows: Rows::default(),
             hooks: Hooks::new(connections.clone()),
+            approvers: Approvers::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         };
         self.group.set(self.group.get() + 1);

@@ -130,15 +130,18 @@ fn merge(contract: &Contract, case: &Case, name: &str) -> Contract {
         idempotency,
         confirms,
         budget,
+        approval,
         output,
         side_effect,
         irreversible,
     } = case.clone();
+    let is_changing = effect::changes(&actions);
     let is_told = side_effect.is_some() || irreversible;
-    let (side_effect, irreversible) = match (effect::changes(&actions), is_told) {
+    let (side_effect, irreversible) = match (is_changing, is_told) {
         (true, false) => (contract.side_effect.clone(), contract.irreversible),
         _ => (side_effect, irreversible),
     };
+
     let besides = Some(Box::new(contract.permission.clone()));
     let idempotency = idempotency.map(|own| own.within(contract.idempotency.as_ref()));
     let mut merged = Contract {
@@ -149,6 +152,7 @@ fn merge(contract: &Contract, case: &Case, name: &str) -> Contract {
         idempotency: idempotency.or_else(|| contract.idempotency.clone()),
         confirms: confirms.or_else(|| contract.confirms.clone()),
         budget: budget.unwrap_or_default().over(&contract.budget),
+        approval: approval.or_else(|| contract.approval.clone().filter(|_| is_changing)),
         output: output.before(&contract.output),
         side_effect,
         irreversible,
@@ -171,6 +175,7 @@ fn alone(case: &Case, merged: &Contract) -> Contract {
         idempotency,
         confirms,
         budget,
+        approval,
         output,
         side_effect,
         irreversible,
@@ -184,6 +189,7 @@ fn alone(case: &Case, merged: &Contract) -> Contract {
         rules,
         idempotency,
         confirms,
+        approval: approval.or_else(|| merged.approval.clone()),
         budget: if is_timed { merged.budget.clone() } else { crate::guards::budget::Settings::default() },
         output,
         side_effect,

@@ -1,0 +1,237 @@
+//! Refuses a call that a person has to allow until one has, for exactly this call.
+//!
+//! After budget, so that nobody is asked about a call that may not run; before the fence, so that no session waits for a
+//! person. What is irreversible is asked for each time, and so is what deletes, pays or grants unless its contract says
+//! otherwise (003-47, 003-97, 003-98). A time that is over, and whatever is missing, means no (POLICY §1).
+
+use super::Section;
+use super::evidence::Approved;
+use crate::mcp::canonical;
+use crate::model::approvers::Approvers;
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::{ActionId, ToolName};
+use crate::model::refusal::Refusal;
+use crate::model::times::between;
+use crate::store::state::digest::Digest;
+use crate::store::state::hold::{ARGUMENTS, Stand};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Actions after which a mistake is dear (003-97): somebody is asked, unless the contract says otherwise.
+pub const DEAR: [&str; 3] = ["delete", "pay", "grant"];
+/// The role of who may decide, unless the contract names others.
+const APPROVER: &str = "approver";
+/// How long operators have, if nothing is said (SEMANTICS §7).
+const APPROVE_BY: Duration = Duration::from_mins(10);
+/// How long the call may wait after that before it is sent.
+const EXECUTE_BY: Duration = Duration::from_secs(60);
+/// How long a call waits for its decision before its agent is told to come again.
+const HOLD: Duration = Duration::from_secs(45);
+const APPROVE_BYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+const EXECUTE_BYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(1));
+const HOLDS: (Duration, Duration) = (Duration::ZERO, Duration::from_mins(4));
+/// People who have to agree.
+const NEEDED: RangeInclusive<u32> = 1..=5;
+/// Roles of which one is needed.
+const MAX_ROLES: usize = 16;
+
+/// When a person has to allow a call, and who may.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Approval")]
+pub struct Settings {
+    /// `always`: each call; `on-miss`: each that no grant covers, and as there are no grants yet, each; `never`: none, which an
+    /// irreversible effect does not allow [default: `always`].
+    pub ask: Option<Ask>,
+    /// Operators with one of these roles may decide [default: `[approver]`].
+    #[schemars(length(min = 1, max = 16))]
+    pub approvers: Option<Vec<String>>,
+    /// How many of them have to allow it, 1 to 5; one who denies it is enough [default: 1].
+    pub required: Option<u32>,
+    /// May an operator decide who has the agent's name? [default: false]
+    pub self_approval: bool,
+    /// How long they have: 1s to 24h [default: 10m].
+    pub approve_by: Option<String>,
+    /// How long after the decision the call may run: 1s to 1h [default: 60s].
+    pub execute_by: Option<String>,
+    /// How long a call waits for the decision before its agent is told to send it again: 0s to 4m [default: 45s].
+    pub hold: Option<String>,
+}
+
+/// Which calls are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Ask {
+    /// Each.
+    Always,
+    /// Each that no grant covers.
+    OnMiss,
+    /// None.
+    Never,
+}
+
+/// As run: each call is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Operators with one of these roles may decide.
+    pub roles: Vec<String>,
+    /// How many of them have to allow it.
+    pub needed: u32,
+    /// May an operator decide who has the agent's name?
+    pub self_approval: bool,
+    /// How long they have.
+    pub approve_for: Duration,
+    /// How long after the decision the call may run.
+    pub execute_for: Duration,
+    /// How long a call waits for the decision.
+    pub hold: Duration,
+}
+
+/// What a decision is about, and about nothing else (SEMANTICS §7, SECURITY §3E E1, E3).
+#[derive(Debug, Clone, Copy)]
+pub struct Bound<'a> {
+    /// Who calls.
+    pub caller: &'a Caller,
+    /// The session, where the wire has one.
+    pub session: Option<&'a str>,
+    /// What is called: `server__tool`.
+    pub tool: &'a ToolName,
+    /// SHA-256 of its definition.
+    pub definition: &'a str,
+    /// The final arguments.
+    pub arguments: &'a Value,
+    /// What it answers a server that asked in an earlier round.
+    pub round: Option<Digest>,
+    /// The policy's version.
+    pub policy: &'a str,
+}
+
+// === impl Settings ===
+
+impl Section for Settings {
+    type Rule = Option<Rule>;
+    const NAME: &'static str = "approval";
+
+    fn compile(self, problems: &mut Problems) -> Option<Rule> {
+        let Self { ask, approvers, required, self_approval, approve_by, execute_by, hold } = self;
+        let roles = approvers.unwrap_or_else(|| vec![APPROVER.to_owned()]);
+        let is_blank = roles.iter().any(|role| role.trim().is_empty());
+        if roles.is_empty() || roles.len() > MAX_ROLES || is_blank {
+            let hint = format!("name 1 to {MAX_ROLES} roles of `admin.tokens`");
+            problems.under("approvers", |problems| problems.error("nobody could decide", hint));
+        }
+        let needed = required.unwrap_or(*NEEDED.start());
+        if !NEEDED.contains(&needed) {
+            let hint = format!("between {} and {}", NEEDED.start(), NEEDED.end());
+            problems.under("required", |problems| problems.error("is out of bounds", hint));
+        }
+        let approve_for = between("approve_by", approve_by.as_deref(), APPROVE_BYS, problems).unwrap_or(APPROVE_BY);
+        let execute_for = between("execute_by", execute_by.as_deref(), EXECUTE_BYS, problems).unwrap_or(EXECUTE_BY);
+        let hold = between("hold", hold.as_deref(), HOLDS, problems).unwrap_or(HOLD);
+        (ask != Some(Ask::Never)).then_some(Rule { roles, needed, self_approval, approve_for, execute_for, hold })
+    }
+}
+
+/// The rule of a contract with these `actions`: as `written`, and what is dear is asked for where nothing is written.
+pub fn compile(
+    written: Option<Settings>,
+    (actions, irreversible): (&[String], bool),
+    problems: &mut Problems,
+) -> Option<Rule> {
+    let changes = actions.iter().any(|action| action != "read");
+    let is_dear = changes && irreversible || actions.iter().any(|action| DEAR.contains(&action.as_str()));
+    let ask = written.as_ref().and_then(|written| written.ask);
+    if irreversible && matches!(ask, Some(Ask::Never | Ask::OnMiss)) {
+        let hint = "write `ask: always`, or name in `side_effect` the `rollback` that takes it back";
+        problems.under("ask", |problems| {
+            problems.error("the effect is irreversible, so a person has to allow each call", hint);
+        });
+    }
+    match written {
+        Some(written) => written.compile(problems),
+        None if is_dear => Settings::default().compile(problems),
+        None => None,
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// A call of a contract that asks nobody needs no decision.
+    pub fn unneeded(rule: Option<&Self>) -> Option<Approved> {
+        rule.is_none().then(|| Approved::mint(None))
+    }
+
+    /// What the decision is kept under.
+    pub fn key(bound: &Bound<'_>) -> Digest {
+        let Bound { caller, session, tool, definition, arguments, round, policy } = *bound;
+        let tenant = caller.tenant.as_ref().map(ToString::to_string);
+        let is_there = |one: bool| [u8::from(one)];
+        let (has_tenant, has_session) = (is_there(tenant.is_some()), is_there(session.is_some()));
+        let parts: [&[u8]; 10] = [
+            &has_tenant,
+            tenant.as_deref().unwrap_or_default().as_bytes(),
+            caller.agent.as_str().as_bytes(),
+            &has_session,
+            session.unwrap_or_default().as_bytes(),
+            tool.as_str().as_bytes(),
+            definition.as_bytes(),
+            &canonical::exact(arguments),
+            round.as_ref().map_or(&[][..], |round| round.as_bytes()),
+            policy.as_bytes(),
+        ];
+        Digest::of_parts("hold", &parts)
+    }
+
+    /// Whether a person can be asked about a call of `caller` with `arguments` at all.
+    pub fn reach(&self, approvers: &Approvers, caller: &Caller, arguments: &Value) -> Result<(), Refusal> {
+        let most = approvers.reach(&self.roles, caller.agent.as_str(), self.self_approval);
+        if most < usize::try_from(self.needed).unwrap_or(usize::MAX) {
+            return Err(Refusal::ApproverUnreachable { why: "not enough operators are configured who may" });
+        }
+        if arguments.to_string().len() > ARGUMENTS {
+            return Err(Refusal::ApproverUnreachable { why: "its arguments are longer than a person can be shown" });
+        }
+        Ok(())
+    }
+
+    /// Lets a call pass whose hold `key` has been allowed; none: nobody has been asked yet. `id` and `until` are the hold's.
+    pub fn judge(
+        &self,
+        key: Digest,
+        stand: &Stand,
+        (id, until): (ActionId, &str),
+    ) -> Result<Option<Approved>, Refusal> {
+        match stand {
+            Stand::Absent => Ok(None),
+            Stand::Allowed => Ok(Some(Approved::mint(Some(key)))),
+            Stand::Pending => Err(self.pending(Some((id, until.to_owned())))),
+            Stand::Denied { why, .. } => Err(Refusal::ApprovalDenied { id, why: why.clone() }),
+            Stand::TimedOut => Err(Refusal::ApprovalTimeout { id, why: "nobody has decided in time" }),
+        }
+    }
+
+    /// The refusal of a call that is asked for, with its hold and until when, if it is held.
+    pub fn pending(&self, hold: Option<(ActionId, String)>) -> Refusal {
+        Refusal::ApprovalPending { roles: self.roles.clone(), hold }
+    }
+
+    /// In words, for `explain`.
+    pub fn describe(&self) -> String {
+        let people = if self.needed == 1 { "one person".to_owned() } else { format!("{} people", self.needed) };
+        format!(
+            "{people} with the role {} within {} s, then run within {} s",
+            self.roles.join(" or "),
+            self.approve_for.as_secs(),
+            self.execute_for.as_secs()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! Calls that a person has to allow (003-46, 003-47, 003-97, 003-98; SEMANTICS §7): held, decided by operators, run once
+//! with exactly what was allowed, or not at all.
+
+use crate::harness::gate::Setup;
+use crate::harness::until;
+use crate::puppet::{Answer, Puppet, tool};
+use crate::stage::{Agent, Gate, code, run};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const ANN: &str = "ann";
+
+const OPERATORS: &str = "tokens: [ { name: ann, token: token-of-ann-who-has-the-role, roles: [finance] }, \
+     { name: bob, token: token-of-bob-who-has-another, roles: [sre] }, \
+     { name: bot, token: token-of-an-operator-named-bot, roles: [finance] }, \
+     { name: eve, token: token-of-eve-who-has-the-role, roles: [sre, finance] } ]";
+
+const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot, tenant: t_1 }\n  \
+     - { agent: cat, token: token-of-the-agent-cat, tenant: t_1 }";
+
+const BOUND: &str = "side_effect: { writes: bills, rollback: { tool: bank__undo } }, secrets: []";
+
+/// What is never asked for, asked for at once, asked for while the call waits, and asked for without a word of it.
+fn policy(more: &str) -> String {
+    let at_once = "approvers: [finance], hold: 0s";
+    format!(
+        "contracts:
+  bank__pay: {{ purpose: Pay a bill., not_for: Salaries., actions: [pay], {BOUND}, approval: {{ {at_once}{more} }} }}
+  bank__slow: {{ purpose: Pay a bill., actions: [pay], {BOUND}, approval: {{ approvers: [finance]{more} }} }}
+  bank__free: {{ purpose: Pay a small bill., actions: [pay], {BOUND}, approval: {{ ask: never }} }}
+  bank__wipe: {{ purpose: Wipe an account., actions: [delete], {BOUND} }}
+  bank__undo: {{ purpose: Take it back., actions: [write], side_effect: {{ writes: bills, rollback: {{ tool: bank__free }} }}, secrets: [] }}
+  bank__send: {{ purpose: Send a letter., actions: [notify], irreversible: true, secrets: [], approval: {{ {at_once} }} }}
+"
+    )
+}
+
+struct Stage {
+    puppet: Puppet,
+    gate: Gate,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        Self::with(&policy(""), "enforce").await
+    }
+
+    async fn with(policy: &str, mode: &'static str) -> Self {
+        let puppet = Puppet::with(["pay", "slow", "free", "wipe", "send"].map(tool).to_vec()).await;
+        puppet.answers(|seen| {
+            let text = seen.body["params"]["arguments"].to_string();
+            Answer::Result(json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }))
+        });
+        let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).mode(mode);
+        let setup = setup.policy(policy).callers(CALLERS).operators(OPERATORS);
+        Self { puppet, gate: Gate { gate: setup.start().await } }
+    }
+
+    fn bot(&self) -> Agent {
+        self.gate.agent().token("token-of-the-agent-bot")
+    }
+
+    fn cat(&self) -> Agent {
+        self.gate.agent().token("token-of-the-agent-cat")
+    }
+
+    /// The same files, after a restart; `kill`: without a word.
+    async fn again(mut self, kill: bool) -> Self {
+        let setup = if kill {
+            self.gate.gate.kill().await;
+            self.gate.setup().clone()
+        } else {
+            self.gate.stop().await
+        };
+        Self { puppet: self.puppet, gate: Gate { gate: setup.start().await } }
+    }
+
+    /// Runs `toolgate approvals …` as that operator.
+    async fn says(&self, operator: &str, args: &[&str]) -> (i32, String) {
+        let door = self.gate.gate.operators.to_string();
+        let around = ["--config", "toolgate.yaml", "--admin", &door, "--as", operator];
+        let (code, out, err) = run(self.gate.setup(), &[&["approvals"], args, &around].concat()).await;
+        (code, out + &err)
+    }
+
+    /// The holds that wait, once there are `count`.
+    async fn holds(&self, count: usize) -> Vec<Value> {
+        until("holds", || async {
+            let (_, listed) = self.says(ANN, &["list", "--json"]).await;
+            let holds = listed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{listed}")));
+            let pending: Vec<Value> = holds.filter(|hold: &Value| hold["state"] == "pending").collect();
+            (pending.len() == count).then_some(pending)
+        })
+        .await
+    }
+
+    async fn allows(&self, id: &str) {
+        let (code, words) = self.says(ANN, &["allow", id, "--why", "it is due"]).await;
+        assert_eq!(code, 0, "{words}");
+    }
+
+    async fn entry(&self, fits: impl Fn(&Value) -> bool) -> Value {
+        until("an entry", || async { self.gate.gate.ledger().await.into_iter().rev().find(&fits) }).await
+    }
+}
+
+async fn call(agent: &Agent, tool: &str, arguments: Value, key: &str) -> Value {
+    let meta = json!({ "dev.toolgate/idempotencyKey": key });
+    agent.ask("tools/call", json!({ "name": format!("bank__{tool}"), "arguments": arguments, "_meta": meta })).await
+}
+
+fn decision(answer: &Value) -> &Value {
+    &answer["result"]["_meta"]["dev.toolgate/decision"]
+}
+
+/// The id of the hold, of a call that is not decided yet.
+fn held(answer: &Value) -> String {
+    assert_eq!(code(answer).as_deref(), Some("approval_pending"), "{answer}");
+    let decision = decision(answer);
+    assert_eq!((&decision["retry"], &decision["final"]), (&json!("when_approved"), &json!(false)), "{answer}");
+    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("The tool did not run."), "{answer}");
+    decision["approval_id"].as_str().unwrap().to_owned()
+}
+
+/// 003-47, 003-97, 003-98: deleting implies approval though its contract says nothing of it, an irreversible effect each time
+/// anew; what opts out is not asked for. SEMANTICS §7: the call runs once, by whoever sends it again; the answer is replayed.
+#[tokio::test]
+async fn a_call_runs_once_when_a_person_allows_it() {
+    let stage = Stage::with(
+        &policy("").replace("[delete]", "[delete], approval: { approvers: [finance], hold: 0s }"),
+        "enforce",
+    )
+    .await;
+    let bot = stage.bot();
+    assert_eq!(code(&call(&bot, "free", json!({}), "k0").await), None);
+    assert_eq!(stage.puppet.executions(), 1);
+    for tool in ["pay", "wipe", "send"] {
+        let before = stage.puppet.executions();
+        let id = held(&call(&bot, tool, json!({ "n": 1 }), "k1").await);
+        assert_eq!(held(&call(&bot, tool, json!({ "n": 1 }), "k1").await), id, "the same hold");
+        assert_eq!(stage.holds(1).await[0]["id"], *id);
+        stage.allows(&id).await;
+        assert_eq!(stage.puppet.executions(), before, "nobody has sent it since");
+        let answer = call(&bot, tool, json!({ "n": 1 }), "k1").await;
+        assert_eq!((code(&answer), &decision(&answer)["replayed"]), (None, &Value::Null), "{answer}");
+        let replay = call(&bot, tool, json!({ "n": 1 }), "k1").await;
+        assert_eq!((code(&replay), &decision(&replay)["replayed"]), (None, &json!(true)), "{replay}");
+        assert_eq!(stage.puppet.executions(), before + 1);
+        // Each execution is asked for on its own.
+        let second = held(&call(&bot, tool, json!({ "n": 1 }), "k2").await);
+        assert_ne!(second, id);
+        assert_eq!(stage.puppet.executions(), before + 1);
+        let action = decision(&answer)["action_id"].clone();
+        let entry = stage.entry(|entry| entry["action_id"] == action && entry["outcome"] == "answered").await;
+        assert_eq!((&entry["approval"], &entry["approved_by"]), (&json!(id), &json!(["ann"])), "{entry}");
+        let (code, words) = stage.says(ANN, &["deny", &second, "--why", "once is enough"]).await;
+        assert_eq!(code, 0, "{words}");
+    }
+}
+
+/// 003-47: nothing but `actions: [delete]` is written, and nobody has the role: the call is refused at once.
+#[tokio::test]
+async fn who_cannot_be_asked_refuses_at_once() {
+    let stage = Stage::new().await;
+    let answer = call(&stage.bot(), "wipe", json!({}), "k").await;
+    assert_eq!(code(&answer).as_deref(), Some("approver_unreachable"), "{answer}");
+    assert_eq!(decision(&answer)["final"], true);
+    let long = json!({ "note": "x".repeat(20_000) });
+    let answer = call(&stage.bot(), "pay", long, "k").await;
+    assert_eq!(code(&answer).as_deref(), Some("approver_unreachable"), "{answer}");
+    assert_eq!((stage.puppet.executions(), stage.holds(0).await.len()), (0, 0));
+    let (_, checked, _) = run(stage.gate.setup(), &["check"]).await;
+    assert!(checked.contains("a call of `bank__wipe` asks 1 operator with the role approver"), "{checked}");
+}
+
+/// SEMANTICS §7: the answer waits for the decision, while it can; allowed, it is the tool's, and denied, the reason's.
+#[tokio::test]
+async fn a_call_waits_for_its_decision() {
+    let stage = Arc::new(Stage::new().await);
+    let waiting = |n: u32| {
+        let bot = stage.bot();
+        tokio::spawn(async move { call(&bot, "slow", json!({ "n": n }), &format!("k{n}")).await })
+    };
+    let (allowed, twin) = (waiting(1), waiting(1));
+    until("the gauge", || async { (stage.gate.metric("toolgate_approvals_pending").await > 0.5).then_some(()) }).await;
+    let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
+    stage.allows(&id).await;
+    let answers = [allowed.await.unwrap(), twin.await.unwrap()];
+    for answer in &answers {
+        assert_eq!(code(answer), None, "{answer}");
+        assert_eq!(answer["result"]["content"][0]["text"], "{\"n\":1}");
+    }
+    assert_eq!(stage.puppet.executions(), 1, "both were the same call");
+    let decided = stage.gate.metric("toolgate_approval_seconds_count{decision=\"allow\"}").await;
+    assert!((decided - 1.0).abs() < 0.1, "{decided}");
+    until("the gauge", || async { (stage.gate.metric("toolgate_approvals_pending").await < 0.5).then_some(()) }).await;
+    let entry = stage.entry(|entry| entry["outcome"] == "answered" && entry["replayed"] != true).await;
+    assert!(entry["hold_ms"].as_f64().unwrap() > 0.0, "{entry}");
+    assert!(entry["gate_ms"].as_f64().unwrap() < entry["latency_ms"].as_f64().unwrap(), "{entry}");
+
+    let denied = waiting(2);
+    let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
+    let (status, words) = stage.says(ANN, &["deny", &id, "--why", "not before Monday"]).await;
+    assert_eq!(status, 0, "{words}");
+    let denied = denied.await.unwrap();
+    assert_eq!(code(&denied).as_deref(), Some("approval_denied"), "{denied}");
+    let words = denied["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(words.contains("not before Monday") && !words.contains("ann"), "{words}");
+    // Nobody is asked the same again at once; other arguments are another question.
+    assert_eq!(code(&call(&stage.bot(), "slow", json!({ "n": 2 }), "k9").await).as_deref(), Some("approval_denied"));
+    assert_eq!(stage.puppet.executions(), 1);
+}
+
+/// SEMANTICS §7: no decision in time means no.
+#[tokio::test]
+async fn a_time_that_is_over_means_no() {
+    let stage = Stage::with(&policy(", approve_by: 1s"), "enforce").await;
+    let answer = call(&stage.bot(), "slow", json!({}), "k").await;
+    assert_eq!(code(&answer).as_deref(), Some("approval_timeout"), "{answer}");
+    assert_eq!(decision(&answer)["retry"], "same_key");
+    let id = decision(&answer)["approval_id"].as_str().unwrap().to_owned();
+    let (status, words) = stage.says(ANN, &["allow", &id, "--why", "late"]).await;
+    assert_eq!(status, 1, "{words}");
+    assert!(words.contains("expired or not found"), "{words}");
+    assert_eq!(stage.puppet.executions(), 0);
+}
+
+/// SEMANTICS §7, SECURITY E1, E3: another agent, other arguments or another policy make it another call.
+#[tokio::test]
+async fn what_was_allowed_is_one_call_and_no_other() {
+    let stage = Stage::new().await;
+    let (bot, cat) = (stage.bot(), stage.cat());
+    let id = held(&call(&bot, "pay", json!({ "n": 1 }), "k1").await);
+    stage.allows(&id).await;
+    assert_ne!(held(&call(&cat, "pay", json!({ "n": 1 }), "k1").await), id);
+    assert_ne!(held(&call(&bot, "pay", json!({ "n": 2 }), "k2").await), id);
+    assert_ne!(held(&call(&bot, "pay", json!({ "n": 1, "to": "me" }), "k3").await), id);
+    assert_eq!(stage.puppet.executions(), 0);
+    // The policy changes in something else; what was allowed was allowed under the old one.
+    let version = stage.gate.readiness().await["policy"]["version"].clone();
+    let path = stage.gate.path("policy.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("Pay a small bill.", "Pay a bill.")).unwrap();
+    stage.gate.hang_up();
+    until("the new policy", || async {
+        let now = stage.gate.readiness().await["policy"]["version"].clone();
+        (now != version).then_some(())
+    })
+    .await;
+    assert_ne!(held(&call(&bot, "pay", json!({ "n": 1 }), "k1").await), id);
+    assert_eq!(stage.puppet.executions(), 0);
+}
+
+/// SEMANTICS §7, SECURITY E2: pending stays pending and allowed stays allowed over a restart and a kill, and is used once.
+#[tokio::test]
+async fn a_hold_outlives_toolgate() {
+    for kill in [false, true] {
+        let stage = Stage::new().await;
+        let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+        let stage = stage.again(kill).await;
+        assert_eq!(stage.holds(1).await[0]["id"], *id);
+        assert_eq!(held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), id);
+        stage.allows(&id).await;
+        let stage = stage.again(kill).await;
+        assert_eq!(code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), None);
+        let stage = stage.again(kill).await;
+        let replay = call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await;
+        assert_eq!(decision(&replay)["replayed"], true, "{replay}");
+        assert_ne!(held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k2").await), id, "it is used up");
+        assert_eq!(stage.puppet.executions(), 1);
+    }
+}
+
+/// SECURITY E2: many calls, each with a key of its own, and one decision: one of them runs.
+#[tokio::test]
+async fn one_decision_is_one_execution() {
+    let stage = Stage::new().await;
+    let bot = stage.bot();
+    let id = held(&call(&bot, "pay", json!({ "n": 1 }), "k").await);
+    stage.allows(&id).await;
+    let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
+    let calls = keys.iter().map(|key| call(&bot, "pay", json!({ "n": 1 }), key));
+    let answers = futures_util::future::join_all(calls).await;
+    let passed = answers.iter().filter(|answer| code(answer).is_none()).count();
+    assert_eq!((passed, stage.puppet.executions()), (1, 1));
+    assert_eq!(stage.holds(1).await.len(), 1, "the others ask for one more, together");
+}
+
+/// SEMANTICS §7: who may decide, and that the first decision stands.
+#[tokio::test]
+async fn only_who_has_the_role_decides_and_never_the_agent() {
+    let stage = Stage::with(&policy(", required: 2"), "enforce").await;
+    let id = held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await);
+    for (operator, expected) in [("bob", "finance"), ("bot", "an operator of the same name")] {
+        let (status, words) = stage.says(operator, &["allow", &id, "--why", "me"]).await;
+        assert_eq!(status, 1, "{words}");
+        assert!(words.contains(expected), "{words}");
+    }
+    let says =
+        |token: &str| [("authorization", format!("Bearer {token}")), ("content-type", "application/json".to_owned())];
+    for token in ["token-of-the-agent-bot", "no-token-at-all"] {
+        let headers = says(token);
+        let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let path = format!("/api/approvals/{id}");
+        let asked =
+            stage.gate.gate.asks_operators(("POST", &path), &headers, r#"{ "decision": "allow", "why": "me" }"#);
+        assert_eq!(asked.await.status, 401, "{token}");
+    }
+    for _ in 0..2 {
+        let (status, words) = stage.says(ANN, &["allow", &id, "--why", "due"]).await;
+        assert_eq!(status, 0, "{words}");
+        assert_eq!(held(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), id, "one person is not two");
+    }
+    let (status, words) = stage.says("eve", &["allow", &id, "--why", "due"]).await;
+    assert_eq!(status, 0, "{words}");
+    let (status, words) = stage.says(ANN, &["deny", &id, "--why", "no"]).await;
+    assert_eq!(status, 1, "{words}");
+    assert_eq!(code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), None);
+    let entry = stage.entry(|entry| entry["outcome"] == "answered").await;
+    assert_eq!(entry["approved_by"], json!(["ann", "eve"]));
+    let (status, words) = stage.says("eve", &["deny", &id, "--why", "too late"]).await;
+    assert_eq!(status, 1, "{words}");
+}
+
+/// SEMANTICS §4: who hangs up while the call is held leaves the hold as it is, and nothing runs for nobody.
+#[tokio::test]
+async fn who_hangs_up_can_come_again() {
+    let stage = Stage::new().await;
+    let bot = stage.bot();
+    let asked = tokio::spawn({
+        let bot = bot.clone();
+        async move { call(&bot, "slow", json!({ "n": 1 }), "k").await }
+    });
+    let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
+    asked.abort();
+    let gone = stage.entry(|entry| entry["aborted_reason"] == "cancelled").await;
+    assert_eq!(gone["stage"], "approval", "{gone}");
+    stage.allows(&id).await;
+    assert_eq!(stage.puppet.executions(), 0, "nobody is there to read it");
+    assert_eq!(code(&call(&bot, "slow", json!({ "n": 1 }), "k").await), None);
+    assert_eq!(stage.puppet.executions(), 1);
+}
+
+/// 001-17, SECURITY §8: nothing is held where nothing is enforced; the record says what would be.
+#[tokio::test]
+async fn observing_asks_nobody() {
+    let stage = Stage::with(&policy(""), "observe").await;
+    assert_eq!(code(&call(&stage.bot(), "pay", json!({ "n": 1 }), "k").await), None);
+    let entry = stage.entry(|entry| entry["outcome"] == "answered").await;
+    assert_eq!(entry["would_refuse"], "approval_pending", "{entry}");
+    assert_eq!((stage.puppet.executions(), stage.holds(0).await.len()), (1, 0));
+}
+
+/// 003-46: whoever decides is shown all of it: what will run, in full and unmistakably, what the tool is for and what not.
+#[tokio::test]
+async fn a_person_is_shown_what_will_run() {
+    let stage = Stage::new().await;
+    let trick =
+        json!({ "to": "DE12\u{202e}34\u{200b}", "note": "line\nnext \u{1b}[2K", "amount": 9_007_199_254_740_991_u64 });
+    let id = held(&call(&stage.bot(), "pay", trick, "k").await);
+    let (status, shown) = stage.says(ANN, &["show", &id]).await;
+    assert_eq!(status, 0, "{shown}");
+    assert!(!shown.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{shown}");
+    let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT[\d:.]+Z").unwrap();
+    let hash = regex::Regex::new("[0-9a-f]{64}").unwrap();
+    let version = regex::Regex::new("policy( +)[0-9a-f]{12}").unwrap();
+    let shown = time.replace_all(&shown, "2026-11-21T10:00:00Z").replace(&id, "01M0000000000000000000000");
+    let shown = version.replace_all(&hash.replace_all(&shown, "…"), "policy${1}0123456789ab").into_owned();
+    insta::assert_snapshot!("what_an_operator_is_shown", shown);
+    let (status, listed) = stage.says(ANN, &["list"]).await;
+    assert_eq!(status, 0);
+    let listed = time.replace_all(&listed, "2026-11-21T10:00:00Z").replace(&id, "01M0000000000000000000000");
+    insta::assert_snapshot!("what_is_held", listed);
+}
