@@ -19,12 +19,17 @@ use std::sync::Arc;
 
 /// Bytes of a request's body.
 const BODY: usize = 16 << 10;
+/// Bytes of held calls that are listed at once: agents choose how long their arguments are, and nobody is to be kept from
+/// reading the others by that.
+pub(super) const LISTED: usize = 1 << 20;
 
 /// The answer to `GET /api/approvals`.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
     /// Calls that operators can decide, or that were allowed and have not run; the oldest first.
     pub approvals: Vec<OpenHold>,
+    /// How many more there are, which are listed when these are decided or over.
+    pub more: usize,
 }
 
 /// The answer to a decision that was taken.
@@ -89,9 +94,22 @@ async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
         return *refusal;
     }
     match open_holds(&*desk.store).await {
-        Ok(approvals) => json_answer(StatusCode::OK, &Listed { approvals }),
+        Ok(open) => json_answer(StatusCode::OK, &fitting(open)),
         Err(error) => uncounted(&error.into()),
     }
+}
+
+/// As many of them as fit into one answer.
+fn fitting(mut approvals: Vec<OpenHold>) -> Listed {
+    let bytes = |hold: &OpenHold| serde_json::to_vec(hold).map_or(LISTED, |text| text.len());
+    let ends = approvals.iter().scan(0_usize, |sum, hold| {
+        *sum = sum.saturating_add(bytes(hold));
+        Some(*sum)
+    });
+    let fits = ends.take_while(|end| *end <= LISTED).count();
+    let more = approvals.len() - fits;
+    approvals.truncate(fits);
+    Listed { approvals, more }
 }
 
 async fn one(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderMap) -> Response {

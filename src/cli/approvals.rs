@@ -111,7 +111,13 @@ async fn ask(args: &Args, config: &Config, asked: (Method, String, Text)) -> any
 
 fn shown(verb: &Verb, told: &Text) -> anyhow::Result<String> {
     Ok(match verb {
-        Verb::List(list) => listed(list, &told.parse::<Listed>()?.approvals)?,
+        Verb::List(list) => {
+            let Listed { approvals, more } = told.parse()?;
+            if more > 0 {
+                configured::say(&format!("toolgate: {more} more are listed when some of these are decided or over"));
+            }
+            listed(list, &approvals)?
+        }
         Verb::Show(show) if show.json => json(&serde_json::to_string(&told.value())?) + "\n",
         Verb::Show(_) => whole(&told.parse()?),
         Verb::Allow(_) | Verb::Deny(_) => taken(&told.parse()?),

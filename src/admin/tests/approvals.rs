@@ -1,5 +1,6 @@
 //! Held calls at the door: who may see them, who may decide, and what each refusal says.
 
+use super::super::approvals::LISTED;
 use super::*;
 use crate::model::clock::hands::Hands;
 use crate::model::ids::{ActionId, ToolName};
@@ -36,12 +37,16 @@ impl Desk {
 
     /// Holds a call; gives its id.
     async fn hold(&self, amount: u64) -> String {
+        self.hold_with(amount, json!({ "amount": amount })).await
+    }
+
+    async fn hold_with(&self, amount: u64, arguments: Value) -> String {
         let question = Question {
             agent: "bot".to_owned(),
             tenant: None,
             caller_roles: vec!["teller".to_owned()],
             tool: ToolName::new("bank__pay"),
-            arguments: json!({ "amount": amount }),
+            arguments,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             purpose: "pays an invoice".to_owned(),
@@ -61,7 +66,7 @@ impl Desk {
             roles: vec!["approver".to_owned()],
             self_approval: false,
             question,
-            bounds: (256, 20),
+            bounds: (256, 256),
         };
         let id = ask.id.to_string();
         self.store.run(Command::Hold(Box::new(ask)), None).await.unwrap().unwrap();
@@ -90,7 +95,7 @@ impl Desk {
 #[tokio::test]
 async fn operators_decide_on_held_calls() {
     let desk = Desk::new();
-    assert_eq!(desk.ask(Some(BOB), "/api/approvals", None).await, (200, json!({ "approvals": [] })));
+    assert_eq!(desk.ask(Some(BOB), "/api/approvals", None).await, (200, json!({ "approvals": [], "more": 0 })));
     let (first, second) = (desk.hold(1).await, desk.hold(2).await);
     let (_, listed) = desk.ask(Some(BOB), "/api/approvals", None).await;
     let ids: Vec<_> = listed["approvals"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
@@ -166,6 +171,19 @@ async fn who_may_not_decide_changes_nothing() {
     assert_eq!(desk.decide(ANN, &id, "deny").await.0, 200);
     let (status, told) = desk.decide(ANN, &id, "allow").await;
     assert_eq!((status, &told["error"]), (409, &json!("it is denied already, and that stands")));
+}
+
+/// Long arguments keep nobody from reading the list: it has a bound, and says how many more there are.
+#[tokio::test]
+async fn a_list_has_a_bound() {
+    let desk = Desk::new();
+    for amount in 0..100 {
+        desk.hold_with(amount, json!({ "note": "x".repeat(15_000) })).await;
+    }
+    let (_, listed) = desk.ask(Some(ANN), "/api/approvals", None).await;
+    let (shown, more) = (listed["approvals"].as_array().unwrap().len(), listed["more"].as_u64().unwrap());
+    assert!(shown > 60 && more > 20 && shown as u64 + more == 100, "{shown} and {more}");
+    assert!(listed.to_string().len() < LISTED + 1000);
 }
 
 /// Too late is as if there were no such thing.
