@@ -180,22 +180,14 @@ async fn who_waits_for_operators_is_woken(stand: &Stand) {
     for allow in [true, false] {
         let ask = ask(&format!("{allow}"));
         hold(&*store, &ask).await.unwrap();
-        let waiters = (0..5).map(|_| {
-            let (store, key) = (store.clone(), ask.key);
-            tokio::spawn(async move {
-                while store.look(Place { hold: Some(key), ..Place::default() }).await.unwrap().hold.unwrap().phase
-                    == Phase::Pending
-                {
-                    store.decided(key).await;
-                }
-            })
-        });
-        let waiters: Vec<_> = waiters.collect();
-        tokio::task::yield_now().await;
-        say(&*store, word(&ask, "ann", allow)).await.unwrap();
-        for waiter in waiters {
-            waiter.await.unwrap();
-        }
+        let waits = async || {
+            while look(&*store, &format!("{allow}")).await.unwrap().phase == Phase::Pending {
+                store.decided(ask.key).await;
+            }
+        };
+        // They wait before anything is said.
+        let ((), (), told) = tokio::join!(waits(), waits(), say(&*store, word(&ask, "ann", allow)));
+        told.unwrap();
         store.decided(ask.key).await;
     }
 }
