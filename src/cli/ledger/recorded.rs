@@ -21,7 +21,7 @@ const STEPS: [&str; 5] = ["visible", "arguments", "permission", "rules", "rewrit
 /// What is said of a call that passes them and that a person has to allow, whatever that person said then.
 const ASKED: [&str; 4] = ["approval_pending", "approval_denied", "approval_timeout", "approver_unreachable"];
 /// What is said of a call that passes them.
-const PASSED: &str = "passed";
+pub(in crate::cli) const PASSED: &str = "passed";
 
 /// The call whose action id begins with `id`.
 pub(in crate::cli) fn find(data: &Path, id: &str) -> anyhow::Result<Entry> {

@@ -3,7 +3,7 @@
 
 use super::again::{Judge, Now, each};
 use crate::cli::configured;
-use crate::cli::ledger::recorded::PASSED;
+use crate::cli::ledger::recorded::{PASSED, recorded};
 use crate::cli::ledger::text::plain;
 use crate::model::clock::Clock;
 use crate::model::counted::counted;
@@ -119,7 +119,7 @@ impl Found {
         self.executed += 1;
         let (code, was_forbidden) = match (&entry.would_refuse, judge.again(&entry)) {
             (Some(code), _) => (code.clone(), true),
-            (None, Now::Verdict(now)) if now != PASSED => (now, false),
+            (None, Now::Verdict(now)) if now != PASSED && now != recorded(&entry) => (now, false),
             (None, Now::Verdict(_)) if entry.unasked.is_empty() => return,
             (None, Now::Verdict(_)) => return *self.undecided.entry(UNASKED).or_default() += 1,
             (None, Now::Undecided(why)) => return *self.undecided.entry(why).or_default() += 1,

@@ -15,7 +15,7 @@ pub enum Kind {
     Violation,
     /// The task, or the tool in its span of time, has used up what it may.
     Overrun,
-    /// Anything else: keys, sessions, loops, drafts, secrets, tool servers, toolgate itself.
+    /// Anything else: keys, sessions, loops, drafts, people, secrets, tool servers, toolgate itself.
     Other,
 }
 

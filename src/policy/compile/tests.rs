@@ -22,6 +22,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         identity: identity::Rule::anonymous(),
         assigned: Vec::new(),
         bound: Vec::new(),
+        approvers: None,
         methods: Methods::default(),
         hooks: crate::guards::hooks::Rule::default(),
         session_header: None,

@@ -29,6 +29,8 @@ fn busy() -> Metrics {
     metrics.refused("duplicate_key");
     metrics.ledger_dropped(3);
     metrics.sessions(4);
+    metrics.held(2);
+    metrics.decided("deny", MS);
     metrics.before_hook("blocked");
     metrics.after_hook("dropped");
     let left = serde_json::json!({ "steps": 3, "cost": 0.5, "an agent's own": 1 });
@@ -62,6 +64,8 @@ fn names_are_the_promised_ones() {
         names(&text),
         [
             "toolgate_after_hooks_total",
+            "toolgate_approval_seconds",
+            "toolgate_approvals_pending",
             "toolgate_before_hooks_total",
             "toolgate_budget_remaining",
             "toolgate_build_info",
@@ -123,6 +127,8 @@ fn values_and_labels_arrive() {
         r#"toolgate_refused_messages_total{reason="duplicate_key"} 1"#,
         "toolgate_ledger_entries_dropped_total 3",
         "toolgate_sessions 4",
+        "toolgate_approvals_pending 2",
+        r#"toolgate_approval_seconds_count{decision="deny"} 1"#,
         r#"toolgate_before_hooks_total{outcome="blocked"} 1"#,
         r#"toolgate_after_hooks_total{outcome="dropped"} 1"#,
         "toolgate_duplicates_suppressed_total 2",
