@@ -30,7 +30,11 @@ pub(in crate::cli) fn packs(paths: &[PathBuf], named: Option<&Path>) -> anyhow::
         if path.is_file() {
             found.push(path.clone());
         } else {
-            below(path, path.components().any(|step| step.as_os_str() == FOLDER), 0, &mut found)?;
+            below(path, path.ends_with(FOLDER), 0, &mut found)?;
+            // A checkout may itself lie below some `tests`; that makes no packs of its policies.
+            if found.len() == before && path.components().any(|step| step.as_os_str() == FOLDER) {
+                below(path, true, 0, &mut found)?;
+            }
         }
         if found.len() == before {
             bail!("no test packs in {}: they end in .yaml and stand in a directory `{FOLDER}`", path.display());

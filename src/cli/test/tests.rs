@@ -242,6 +242,23 @@ fn a_pack_without_the_least_samples_fails() {
     assert_eq!(code, 0, "{out}");
 }
 
+/// A checkout below some `tests` has its packs where every other has them, and a folder of packs can be named itself.
+#[test]
+fn where_a_checkout_lies_makes_no_packs_of_policies() {
+    let around = tempfile::tempdir().unwrap();
+    let checkout = around.path().join("tests/checkout");
+    fs::create_dir_all(checkout.join("tests/deeper")).unwrap();
+    fs::write(checkout.join("policy.yaml"), POLICY).unwrap();
+    let pack = format!("{HEAD}{}", least().concat());
+    fs::write(checkout.join("tests/invoice.yaml"), &pack).unwrap();
+    fs::write(checkout.join("tests/deeper/more.yaml"), pack.replace("../policy", "../../policy")).unwrap();
+    for (named, packs) in [("", 2), ("tests", 2), ("tests/deeper", 1), ("tests/invoice.yaml", 1)] {
+        let (out, code) = test(&checkout.join(named), &[]);
+        let many = if packs == 1 { "1 pack,".to_owned() } else { format!("{packs} packs,") };
+        assert!(code == 0 && out.contains(&format!("ok: {many}")), "{named}: {out}");
+    }
+}
+
 /// Several packs of one policy need the samples together.
 #[test]
 fn packs_of_one_policy_count_together() {
