@@ -14,12 +14,12 @@ use toolgate_faults::stand::{Carrier, Settings, Stand};
 
 /// How often toolgate is killed at one point.
 const KILLS: u64 = 5;
-const PROGRAM: &str = "toolgate-failpoints";
+pub const PROGRAM: &str = "toolgate-failpoints";
 /// The points of a call that is held.
-const HELD: [&str; 2] = ["approval-pending", "approval-approved"];
+pub const HELD: [&str; 2] = ["approval-pending", "approval-approved"];
 
 /// What is killed has to be what is under test: cargo builds nothing when that is so already.
-fn build() {
+pub fn build() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(cargo);
     command.args(["build", "--quiet", "--features", "failpoints", "--bin", PROGRAM]);
