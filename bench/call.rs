@@ -28,6 +28,7 @@ use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
 use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;
 use toolgate::mcp::tools::Definition;
+use toolgate::model::approvers::Approvers;
 use toolgate::model::call::{Said, ToolCall};
 use toolgate::model::caller::Caller;
 use toolgate::model::clock::Clock;
@@ -173,6 +174,7 @@ impl Stand {
             vault: toolgate::gate::vault::Vault::default(),
             rows: toolgate::gate::rows::Rows::default(),
             hooks: Hooks::new(connections().unwrap()),
+            approvers: Approvers::default(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         let links = Arc::new(Links::shared(servers));

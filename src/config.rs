@@ -300,12 +300,11 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     let hooks = problems.under("hooks", |problems| hooks::Settings(hooks).compile_for(&declared, problems));
     let methods = problems.under("methods", |problems| doors::methods(methods, problems));
     let session_header = session_header.map(|name| doors::session_header(&name, problems));
-    let disabled = servers.values().filter(|server| server.disabled).map(|server| server.name.clone()).collect();
     let pins = pins.and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
     let basis = Basis {
         mode,
         servers: declared,
-        disabled,
+        disabled: servers.values().filter(|server| server.disabled).map(|server| server.name.clone()).collect(),
         timeouts: servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect(),
         agents,
         identity,

@@ -204,13 +204,13 @@ async fn guarded(
         let cleared = Cleared::Read(allowed.watched);
         return send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await;
     };
-    let keyed = trail.check(Stage::Idempotency, idempotency.key(&call.asked(tool), &allowed.watched))?;
+    let keyed = &trail.check(Stage::Idempotency, idempotency.key(&call.asked(tool), &allowed.watched))?;
     let claimed = loop {
-        let stands = effects.stand(call, &keyed, &mut trail.claimed_by).await;
+        let stands = effects.stand(call, keyed, &mut trail.claimed_by).await;
         match trail.check(Stage::Idempotency, stands)? {
             Stand::Again(answer) => return Ok(trail.again(answer)),
             Stand::Unknown(action) => {
-                effects.resolve(gate, call, (rules, &keyed), action).await?;
+                effects.resolve(gate, call, (rules, keyed), action).await?;
                 continue;
             }
             Stand::Open => {}
@@ -222,15 +222,14 @@ async fn guarded(
         let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
         taken.slot = Some(gate.slot(&tool.name)?);
         let entry = record::intent(gate, (policy, call, Some(tool)), trail);
-        let found = (confirmed, approved);
-        let beginning = Beginning { keyed: &keyed, found, bill: &bill, lease, entry, left: &mut trail.remaining };
-        let begun = effects.begin(call, beginning).await;
+        let next = Beginning { keyed, confirmed, approved, bill: &bill, lease, entry, left: &mut trail.remaining };
+        let begun = effects.begin(call, next).await;
         match trail.check(Stage::Intent, begun)? {
             Some(claimed) => break claimed,
             None => trail.back(Stage::Idempotency),
         }
     };
-    let cleared = taken.hold(claimed, idempotency, &keyed);
+    let cleared = taken.hold(claimed, idempotency, keyed);
     // Steps 13 to 16: secrets, dispatch, outcome, result.
     send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }

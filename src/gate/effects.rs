@@ -73,7 +73,8 @@ pub(super) struct Claimed {
 /// What step 12 writes, as the steps before have found it.
 pub(super) struct Beginning<'a> {
     pub(super) keyed: &'a Keyed,
-    pub(super) found: (Confirmed, Approved),
+    pub(super) confirmed: Confirmed,
+    pub(super) approved: Approved,
     pub(super) bill: &'a Bill,
     pub(super) lease: Lease,
     pub(super) entry: Entry,
@@ -239,7 +240,7 @@ impl Effects {
 
     /// Step 12: one durable transaction. None: the same call was quicker, and its key has to be looked at again, or its hold.
     pub(super) async fn begin(&self, call: &Call, begin: Beginning<'_>) -> Result<Option<Claimed>, Refusal> {
-        let Beginning { keyed, found: (confirmed, approved), bill, lease, entry, left } = begin;
+        let Beginning { keyed, confirmed, approved, bill, lease, entry, left } = begin;
         let confirms = confirmed.draft().map(|draft| draft.to_string());
         let (key, action) = (keyed.call_key(), call.judged.action);
         let (fence, session) = (self.store.token(), lease.session());

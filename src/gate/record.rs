@@ -62,7 +62,7 @@ pub(super) async fn settle(
 ) -> (Outcome, Result<Message, Refusal>) {
     let (policy, call, tool) = judged;
     let latency = gate.clock.steady().saturating_sub(call.judged.arrived);
-    let entry = entry(gate, (policy, call, tool), (trail, latency), Some(&ending));
+    let entry = Box::new(entry(gate, (policy, call, tool), (trail, latency), Some(&ending)));
     let ended = Ended { failed: has_failed(&entry), seen: seen(&entry) };
     let claimed = taken.claim.is_some();
     let executed = (trail.sent > 0 && changes(policy, call)).then(|| effect(&entry));
@@ -73,7 +73,7 @@ pub(super) async fn settle(
     let ending = match settled {
         Ok(entry) => {
             if let Some(entry) = entry
-                && gate.journal.record(entry).is_err()
+                && gate.journal.record(*entry).is_err()
             {
                 gate.metrics.ledger_dropped(1);
             }
@@ -232,12 +232,7 @@ fn entry(
         task: said(judged.said.task.as_ref()),
         state: state(judged, rules.map(|rules| &**rules)).word().to_owned(),
         state_before: trail.before.map(|state| state.word().to_owned()),
-        event: match ending {
-            None => "enter",
-            Some(Ok(_) | Err(Refusal::Planned)) => "exit",
-            Some(Err(_)) => "fail",
-        }
-        .to_owned(),
+        event: event(ending).to_owned(),
         outcome: ending.map_or("dispatching", |ending| outcome_of(ending, trail).word()).to_owned(),
         aborted_reason: refusal
             .filter(|refusal| **refusal != Refusal::Planned)
@@ -261,6 +256,15 @@ fn entry(
         fence: trail.fence,
         cost: (trail.sent > 0 && trail.cost > 0).then(|| units(trail.cost)),
         budget_remaining: trail.remaining.clone(),
+    }
+}
+
+/// What it is to its task (003-82).
+fn event(ending: Option<&Result<Message, Refusal>>) -> &'static str {
+    match ending {
+        None => "enter",
+        Some(Ok(_) | Err(Refusal::Planned)) => "exit",
+        Some(Err(_)) => "fail",
     }
 }
 

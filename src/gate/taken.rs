@@ -87,10 +87,10 @@ impl Taken {
     pub(super) async fn settle(
         self,
         effects: &Effects,
-        entry: Entry,
+        entry: Box<Entry>,
         answer: Option<&Message>,
         ended: Ended,
-    ) -> Result<Option<Entry>, Error> {
+    ) -> Result<Option<Box<Entry>>, Error> {
         let Self { slot, claim, reserved } = self;
         let left = match claim {
             Some(held) => held.settle(effects, entry, answer, ended).await.map(|()| None),
@@ -112,7 +112,7 @@ impl Held {
     async fn settle(
         self,
         effects: &Effects,
-        entry: Entry,
+        entry: Box<Entry>,
         answer: Option<&Message>,
         ended: Ended,
     ) -> Result<(), Error> {
@@ -132,7 +132,7 @@ impl Held {
             failed: ended.failed,
             seen: Some(ended.seen),
         };
-        let settled = match effects.store.run(Command::Settle(settle), Some(entry)).await {
+        let settled = match effects.store.run(Command::Settle(settle), Some(*entry)).await {
             // It is queued, and will be written when there is room.
             Err(Error::Full(_)) => written(effects, key).await,
             settled => settled.map(drop),

@@ -28,7 +28,7 @@ const APPROVER: &str = "approver";
 /// How long operators have, if nothing is said (SEMANTICS §7).
 const APPROVE_BY: Duration = Duration::from_mins(10);
 /// How long the call may wait after that before it is sent.
-const EXECUTE_BY: Duration = Duration::from_secs(60);
+const EXECUTE_BY: Duration = Duration::from_mins(1);
 /// How long a call waits for its decision before its agent is told to come again.
 const HOLD: Duration = Duration::from_secs(45);
 const APPROVE_BYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));

@@ -81,16 +81,7 @@ impl Refusal {
             Self::HookBroken { why, .. } => {
                 (format!("it could not be prepared: {why}"), "Send the same call again later, or ask an operator.")
             }
-            Self::UpstreamUnavailable => {
-                ("the tool server cannot be reached; nothing was sent".into(), "Send the same call again later.")
-            }
-            Self::OutcomeUnknown => (
-                "the call was sent and no answer came".into(),
-                "Don't send it again, with a new key least of all; ask an operator, naming the action id.",
-            ),
-            Self::UpstreamFailed => {
-                ("the tool server broke off; the tool changes nothing".into(), "Send the same call again.")
-            }
+            Self::UpstreamUnavailable | Self::OutcomeUnknown | Self::UpstreamFailed => return self.of_the_server(),
             Self::Cancelled => ("the call was cancelled".into(), "Call again if the answer is still wanted."),
             Self::Overloaded => ("too many calls are in flight".into(), "Send the same call again in a second."),
             Self::InternalError => (
@@ -102,6 +93,24 @@ impl Refusal {
             }
         };
         (what, next.to_owned())
+    }
+
+    /// The refusals of step 14: what came of sending.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "explanation names them all, and is exhaustive")]
+    fn of_the_server(&self) -> (String, String) {
+        let (what, next) = match self {
+            Self::UpstreamUnavailable => {
+                ("the tool server cannot be reached; nothing was sent", "Send the same call again later.")
+            }
+            Self::UpstreamFailed => {
+                ("the tool server broke off; the tool changes nothing", "Send the same call again.")
+            }
+            _ => (
+                "the call was sent and no answer came",
+                "Don't send it again, with a new key least of all; ask an operator, naming the action id.",
+            ),
+        };
+        (what.to_owned(), next.to_owned())
     }
 
     /// The refusals of step 10: what a person has said, or has not.
@@ -122,11 +131,13 @@ impl Refusal {
             Self::ApprovalTimeout { why, .. } => {
                 ((*why).to_owned(), "Report it; to ask once more, send the same call again later.".to_owned())
             }
-            Self::ApproverUnreachable { why } => (
-                format!("a person has to allow this call, and {why}"),
-                "Don't send it again; report the action id to an operator.".to_owned(),
-            ),
-            _ => (String::new(), String::new()),
+            _ => {
+                let why = if let Self::ApproverUnreachable { why } = self { *why } else { "none can be asked" };
+                (
+                    format!("a person has to allow this call, and {why}"),
+                    "Don't send it again; report the action id to an operator.".to_owned(),
+                )
+            }
         }
     }
 

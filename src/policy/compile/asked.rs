@@ -2,16 +2,19 @@
 
 use super::Stock;
 use crate::guards::ToolRules;
-use crate::guards::approval;
+use crate::guards::{approval, variants};
 use crate::model::approvers::Approvers;
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::model::ids::ToolName;
 use std::collections::BTreeMap;
 
+/// The tools whose calls ask so many people of these roles, with the places of their contracts.
+type Asked<'a> = BTreeMap<(&'a [String], u32), Vec<(&'a ToolName, &'a Diagnostic)>>;
+
 /// Warns of calls that nobody could allow, once for all contracts that ask the same people.
 pub(super) fn judge(stock: &mut Stock, approvers: &Approvers) {
-    let mut lacking: BTreeMap<(&[String], u32), Vec<(&ToolName, &Diagnostic)>> = BTreeMap::new();
+    let mut lacking = Asked::new();
     for (tool, held) in &stock.contracts {
         let mut asked: Vec<_> = rules_of(&held.rules).collect();
         asked.sort_unstable_by_key(|rule| (&rule.roles, rule.needed));
@@ -39,7 +42,7 @@ pub(super) fn judge(stock: &mut Stock, approvers: &Approvers) {
 
 /// Those of the contract, or of its variants.
 fn rules_of(rules: &ToolRules) -> impl Iterator<Item = &approval::Rule> {
-    let cases = rules.variants.iter().flat_map(|variants| variants.cases());
+    let cases = rules.variants.iter().flat_map(variants::Rule::cases);
     let own = rules.approval.iter().filter(|_| rules.variants.is_none());
     own.chain(cases.filter_map(|(_, rules)| rules.approval.as_ref()))
 }

@@ -2,7 +2,7 @@
 
 use super::server_of;
 use crate::guards::{Needed, Section, ToolRules, approval, arguments, budget, confirms, idempotency, permission};
-use crate::guards::{results, rewrite, rules};
+use crate::guards::{results, rewrite, rules, secrets};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{self, ServerName};
 use crate::model::pointer::{is_pointer, steps};
@@ -62,9 +62,8 @@ fn section_by_section(
     problems: &mut Problems,
 ) -> ToolRules {
     judge_words(&contract, servers, problems);
-    let (budget, idempotency) = compile_times(&contract, timeout, problems);
+    let (budget, idempotency, approval) = compile_times(&contract, timeout, problems);
     let rewrite = compile_rewrite(&contract, problems);
-    let approval = compile_approval(&contract, idempotency.as_ref(), problems);
     let Contract {
         purpose,
         not_for,
@@ -74,10 +73,10 @@ fn section_by_section(
         rules,
         strip_empty_optionals,
         rewrite: _,     // compiled with what it may change
-        idempotency: _, // compiled with its times
+        idempotency: _, // compiled with its times, and so are
         confirms,
-        budget: _,   // so is this
-        approval: _, // and this
+        budget: _,
+        approval: _,
         output,
         side_effect,
         irreversible,
@@ -92,12 +91,10 @@ fn section_by_section(
     let rules = problems.under(rules::Settings::NAME, |problems| rules.compile_beside(&arguments.0, problems));
     let (arguments, permission) = (section(arguments, problems), section(permission, problems));
     let (secrets, output) = (section(secrets, problems), section(output, problems));
-    let results = results.map(|written| section(written, problems));
     let confirms = confirms.map(|written| section(written, problems));
     let needs = needs(&permission, confirms.as_ref(), variants.as_ref().map(|variants| variants.by.as_str()));
     let judged = [paths(&needs, idempotency.as_ref()), rules.reads().to_vec(), rewrite.reads()].concat();
-    let named: Vec<String> = [audit.clone(), rewrite.brings(), secrets.names().collect()].concat();
-    let arguments = arguments.beside(&judged, &named).stripping(strip_empty_optionals);
+    let arguments = arguments.beside(&judged, &named(&audit, &rewrite, &secrets)).stripping(strip_empty_optionals);
     ToolRules {
         purpose,
         not_for,
@@ -121,7 +118,7 @@ fn section_by_section(
         budget,
         approval,
         secrets,
-        results: results.unwrap_or_else(results::Rule::usual),
+        results: results.map_or_else(results::Rule::usual, |written| section(written, problems)),
         audit,
     }
 }
@@ -143,12 +140,12 @@ fn judge_words(contract: &Contract, servers: &[ServerName], problems: &mut Probl
     effect::judge(contract, servers, problems);
 }
 
-/// How long a call may take, and how long its key is known: one limits the other.
+/// How long a call may take and be held, and how long its key is known: one limits the other.
 fn compile_times(
     contract: &Contract,
     timeout: Duration,
     problems: &mut Problems,
-) -> (budget::Rule, Option<idempotency::Rule>) {
+) -> (budget::Rule, Option<idempotency::Rule>, Option<approval::Rule>) {
     let written = contract.budget.clone();
     let budget = problems.under(budget::Settings::NAME, |problems| compile_budget(written, timeout, problems));
     let timeout = budget.timeout().unwrap_or(timeout).min(timeout);
@@ -162,7 +159,13 @@ fn compile_times(
     });
     // What changes something is told apart whether its contract says how or not (004-53).
     let keys = keys.or_else(|| effect::changes(&contract.actions).then(idempotency::Rule::default));
-    (budget, keys)
+    let approval = compile_approval(contract, keys.as_ref(), problems);
+    (budget, keys, approval)
+}
+
+/// The arguments that the contract names besides those it judges by.
+fn named(audit: &[String], rewrite: &rewrite::Rule, secrets: &secrets::Rule) -> Vec<String> {
+    [audit.to_vec(), rewrite.brings(), secrets.names().collect()].concat()
 }
 
 /// The arguments that decide what a call may do.
