@@ -153,6 +153,8 @@ pub fn compile(
         });
     }
     match written {
+        // Whatever becomes of the error, it is asked for.
+        Some(written) if irreversible => Settings { ask: None, ..written }.compile(problems),
         Some(written) => written.compile(problems),
         None if is_dear => Settings::default().compile(problems),
         None => None,

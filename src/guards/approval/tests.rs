@@ -29,7 +29,7 @@ fn what_is_dear_is_asked_for() {
         (None, &["write", "grant"], false, true, &[]),
         (None, &["write"], true, true, &[]),
         (never, &["delete"], false, false, &[]),
-        (never, &["write"], true, false, &["ask"]),
+        (never, &["write"], true, true, &["ask"]),
         (Some(r#"{ "ask": "on-miss" }"#), &["write"], true, true, &["ask"]),
         (Some(r#"{ "ask": "on-miss" }"#), &["delete"], false, true, &[]),
         (Some("{}"), &["write"], false, true, &[]),

@@ -7,6 +7,7 @@ use std::fs;
 
 mod closed;
 mod contracts;
+mod held;
 mod library;
 mod shell;
 

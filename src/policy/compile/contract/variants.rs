@@ -2,7 +2,7 @@
 //! asks of whoever chooses the case.
 
 use super::{effect, keys, section_by_section};
-use crate::guards::{Needed, ToolRules, arguments, rules, variants};
+use crate::guards::{Needed, ToolRules, arguments, idempotency, rules, variants};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ServerName;
 use crate::model::pointer::is_pointer;
@@ -178,8 +178,12 @@ fn alone(case: &Case, merged: &Contract) -> Contract {
         approval,
         output,
         side_effect,
-        irreversible,
+        irreversible: _, // what counts is what the contract says, where the case says nothing
     } = case.clone();
+    // It is held to the contract's key, of which only the time counts here, and to what the contract says of its effect.
+    let lasting = |keys: idempotency::Settings| idempotency::Settings { ttl: keys.ttl, ..Default::default() };
+    let approval = approval.or_else(|| merged.approval.clone());
+    let idempotency = idempotency.or_else(|| approval.as_ref().and(keys(merged)).map(lasting));
     let is_timed = budget.is_some() || idempotency.is_some();
     Contract {
         purpose: merged.purpose.clone(),
@@ -189,11 +193,11 @@ fn alone(case: &Case, merged: &Contract) -> Contract {
         rules,
         idempotency,
         confirms,
-        approval: approval.or_else(|| merged.approval.clone()),
+        approval,
         budget: if is_timed { merged.budget.clone() } else { crate::guards::budget::Settings::default() },
         output,
         side_effect,
-        irreversible,
+        irreversible: merged.irreversible,
         ..Contract::default()
     }
 }

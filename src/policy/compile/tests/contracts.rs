@@ -5,7 +5,7 @@ use crate::schema::Schema;
 use serde_json::json;
 
 /// What is said of a policy with these contracts.
-fn said(contracts: &str) -> String {
+pub(super) fn said(contracts: &str) -> String {
     compile_files(&[("a.yaml", &format!("contracts:\n{contracts}\n"))], Mode::Enforce).1
 }
 
