@@ -226,7 +226,7 @@ async fn guarded(
         let begun = effects.begin(call, next).await;
         match trail.check(Stage::Intent, begun)? {
             Some(claimed) => break claimed,
-            None => trail.back(Stage::Idempotency),
+            None => taken.anew(trail),
         }
     };
     let cleared = taken.hold(claimed, idempotency, keyed);

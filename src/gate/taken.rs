@@ -5,6 +5,7 @@ use super::dispatch::{Cleared, Stamp};
 use super::effects::{Claimed, Effects};
 use super::late::{self, Late};
 use super::proof::Proof;
+use super::trail::{Stage, Trail};
 use crate::guards::idempotency::{self, Keyed};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -69,6 +70,12 @@ impl Taken {
         let stamp = Stamp::of(&claimed, rule, keyed);
         self.claim = Some(Held { claimed, proof: Proof::NotSent, late: None, cost: None });
         Cleared::Claimed(stamp)
+    }
+
+    /// Another call was quicker, and the steps from 8 on are taken once more: who waits takes no room.
+    pub(super) fn anew(&mut self, trail: &mut Trail) {
+        self.slot = None;
+        trail.back(Stage::Idempotency);
     }
 
     /// What the agent reads when toolgate itself broke: once the call had its slot, it may have been sent.

@@ -175,8 +175,9 @@ impl Trail {
         self.held += spent;
     }
 
-    /// The same call was quicker: the steps from here on are taken once more.
+    /// Another call was quicker: the steps from here on are taken once more, and whatever was allowed is not this call's.
     pub fn back(&mut self, stage: Stage) {
+        self.approval = None;
         self.mark(stage);
     }
 

@@ -322,7 +322,13 @@ async fn one_decision_is_one_execution() {
     let answers = futures_util::future::join_all(calls).await;
     let passed = answers.iter().filter(|answer| code(answer).is_none()).count();
     assert_eq!((passed, stage.puppet.executions()), (1, 1));
-    assert_eq!(stage.holds(1).await.len(), 1, "the others ask for one more, together");
+    let second = stage.holds(1).await[0]["id"].clone();
+    assert_ne!(second, json!(id), "the others ask for one more, together");
+    for refused in answers.iter().filter(|answer| code(answer).is_some()) {
+        let action = &decision(refused)["action_id"];
+        let entry = stage.entry(|entry| entry["action_id"] == *action).await;
+        assert_eq!((&entry["approval"], &entry["approved_by"]), (&second, &Value::Null), "{entry}");
+    }
 }
 
 /// SEMANTICS §7: who may decide, and that the first decision stands.
