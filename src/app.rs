@@ -163,6 +163,7 @@ impl App {
         sweeper.abort();
         closing.cancel();
         self.door.relay.close();
+        self.door.gate.effects.ending.cancel();
         self.door.running.close();
         let recorded = !matches!(self.journal.health().state, journal::State::Poisoned(_));
         let farewell = if recorded { FAREWELL } else { FAREWELL_UNRECORDED };

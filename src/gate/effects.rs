@@ -29,6 +29,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 /// How long a call waits for the same call in flight (SEMANTICS §4, §7).
 const HOLD: Duration = Duration::from_secs(45);
@@ -43,6 +44,8 @@ pub struct Effects {
     pub store: Arc<dyn Store>,
     /// Who has the turn in which session.
     pub lanes: Arc<Lanes>,
+    /// Cancelled when toolgate ends: no call waits for a person any more. What is held stays held.
+    pub ending: CancellationToken,
     /// Bytes of answers that may wait for room on the disk.
     pub(super) unkept: Arc<Semaphore>,
 }
@@ -85,7 +88,8 @@ pub(super) struct Beginning<'a> {
 impl Effects {
     /// On `store`, with nobody in any lane.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, lanes: Arc::default(), unkept: Arc::new(Semaphore::new(UNKEPT)) }
+        let unkept = Arc::new(Semaphore::new(UNKEPT));
+        Self { store, lanes: Arc::default(), ending: CancellationToken::new(), unkept }
     }
 
     /// What the steps from 7 on need to know. Asks the store only when something is watched or limited.

@@ -75,7 +75,7 @@ impl Effects {
             Ok(None) => self.ask(key, (policy, call, tool, rules), rule).await.map(|()| None),
             Err(pending @ Refusal::ApprovalPending { .. }) => {
                 let patience = rule.hold.saturating_sub(trail.held);
-                if patience.is_zero() {
+                if patience.is_zero() || self.ending.is_cancelled() {
                     return Err(pending);
                 }
                 let left = Duration::from_millis(until.saturating_sub(now));
@@ -109,12 +109,13 @@ impl Effects {
         }
     }
 
-    /// Waits for the decision, `most` of the time; who hangs up leaves the hold as it is.
+    /// Waits for the decision, `most` of the time; who hangs up leaves the hold as it is, and so does toolgate when it ends.
     async fn wait(&self, key: Digest, call: &Call, most: Duration) -> Result<(), Refusal> {
         tokio::select! {
             biased;
             () = call.waiting.cancelled.cancelled() => Err(Refusal::Cancelled),
             () = call.outlet.closed() => Err(Refusal::Cancelled),
+            () = self.ending.cancelled() => Ok(()),
             () = self.store.decided(key) => Ok(()),
             () = tokio::time::sleep(most) => Ok(()),
         }

@@ -272,6 +272,21 @@ async fn a_hold_outlives_toolgate() {
     }
 }
 
+/// SEMANTICS §7: toolgate does not wait for people when it ends. Who waits is told to come again, and finds the hold.
+#[tokio::test]
+async fn toolgate_ends_while_a_call_is_held() {
+    let stage = Stage::new().await;
+    let bot = stage.bot();
+    let asked = tokio::spawn(async move { call(&bot, "slow", json!({ "n": 1 }), "k").await });
+    let id = stage.holds(1).await[0]["id"].as_str().unwrap().to_owned();
+    let stage = stage.again(false).await;
+    assert_eq!(held(&asked.await.unwrap()), id);
+    assert_eq!(stage.holds(1).await[0]["id"], *id);
+    stage.allows(&id).await;
+    assert_eq!(code(&call(&stage.bot(), "slow", json!({ "n": 1 }), "k").await), None);
+    assert_eq!(stage.puppet.executions(), 1);
+}
+
 /// Starts it again so that it is killed at `point`, does `what` and waits for the end; then starts it as it was.
 async fn killed_at(stage: Stage, point: &str, what: impl AsyncFnOnce(&Stage)) -> Stage {
     let Stage { puppet, gate } = stage;
