@@ -188,6 +188,9 @@ fn whole(hold: &OpenHold) -> String {
         let _ = writeln!(out, "{word:<15} {}  by {}: {}", plain(&said.at), plain(&said.who), plain(&said.why));
     }
     let _ = writeln!(out, "arguments\n{}", pretty(&hold.arguments));
+    if let Some(answers) = &hold.answers {
+        let _ = writeln!(out, "answers to what the tool server asked\n{}", pretty(answers));
+    }
     out
 }
 

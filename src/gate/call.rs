@@ -34,10 +34,13 @@ use crate::store::state::digest::Digest;
 use crate::telemetry::metrics::Outcome;
 use crate::upstream::links::{Links, Waiting};
 use futures_util::FutureExt as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+
+/// What a call brings a server that asked in an earlier round (2026-07-28).
+const ROUND: [&str; 2] = ["inputResponses", "requestState"];
 
 /// A call, who makes it, and the way back.
 pub struct Call {
@@ -65,12 +68,20 @@ impl Call {
     /// What it answers a server that asked in an earlier round, as SHA-256 (2026-07-28).
     pub(super) fn round(&self) -> Option<Digest> {
         let params = self.message.body.as_ref()?;
-        let parts = ["inputResponses", "requestState"].map(|field| params.get(field));
+        let parts = ROUND.map(|field| params.get(field));
         let [None, None] = &parts else {
             let parts = parts.each_ref().map(|part| part.as_ref().map_or(&[][..], Text::as_bytes));
             return Some(Digest::of_parts("round", &parts));
         };
         None
+    }
+
+    /// The same, as a person is shown it.
+    pub(super) fn answers(&self) -> Option<Value> {
+        let params = self.message.body.as_ref()?;
+        let parts = ROUND.iter().filter_map(|field| Some(((*field).to_owned(), params.get(field)?.value())));
+        let parts: Map<String, Value> = parts.collect();
+        (!parts.is_empty()).then_some(Value::Object(parts))
     }
 
     /// The fencing token that the agent says it holds (004-26).

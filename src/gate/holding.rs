@@ -52,7 +52,7 @@ impl Effects {
         rule: &Rule,
         trail: &mut Trail,
     ) -> Result<Option<Approved>, Refusal> {
-        rule.reach(&gate.approvers, &call.caller, &call.judged.arguments)?;
+        rule.reach(&gate.approvers, &call.caller, (&call.judged.arguments, call.answers().as_ref()))?;
         let key = Rule::key(&Bound {
             caller: &call.caller,
             session: call.judged.session.as_deref(),
@@ -144,6 +144,7 @@ fn question((policy, call, tool, rules): Judged<'_>) -> Question {
         caller_roles: call.caller.roles.clone(),
         tool: tool.name.clone(),
         arguments: judged.arguments.clone(),
+        answers: call.answers(),
         actions: rules.actions.clone(),
         irreversible: rules.irreversible,
         purpose: rules.purpose.clone(),

@@ -190,13 +190,20 @@ impl Rule {
         Digest::of_parts("hold", &parts)
     }
 
-    /// Whether a person can be asked about a call of `caller` with `arguments` at all.
-    pub fn reach(&self, approvers: &Approvers, caller: &Caller, arguments: &Value) -> Result<(), Refusal> {
+    /// Whether a person can be asked at all about a call of `caller` with these arguments, and these answers to what a server
+    /// asked in an earlier round.
+    pub fn reach(
+        &self,
+        approvers: &Approvers,
+        caller: &Caller,
+        (arguments, answers): (&Value, Option<&Value>),
+    ) -> Result<(), Refusal> {
         let most = approvers.reach(&self.roles, caller.agent.as_str(), self.self_approval);
         if most < usize::try_from(self.needed).unwrap_or(usize::MAX) {
             return Err(Refusal::ApproverUnreachable { why: "not enough operators are configured who may" });
         }
-        if arguments.to_string().len() > ARGUMENTS {
+        let answers = answers.map_or(0, |answers| answers.to_string().len());
+        if arguments.to_string().len().saturating_add(answers) > ARGUMENTS {
             return Err(Refusal::ApproverUnreachable { why: "its arguments are longer than a person can be shown" });
         }
         Ok(())

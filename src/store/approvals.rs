@@ -39,6 +39,9 @@ pub struct OpenHold {
     pub tool: String,
     /// Whole, as they will be sent; references to secrets stay references.
     pub arguments: Value,
+    /// What the call answers a server that asked in an earlier round, as it will be sent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub answers: Option<Value>,
     /// The actions that the contract declares.
     pub actions: Vec<String>,
     /// Does the contract say that it cannot be undone?
@@ -171,6 +174,7 @@ impl OpenHold {
             caller_roles: question.caller_roles,
             tool: question.tool.to_string(),
             arguments: question.arguments,
+            answers: question.answers,
             actions: question.actions,
             irreversible: question.irreversible,
             purpose: question.purpose,

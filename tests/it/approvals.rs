@@ -36,6 +36,7 @@ pub fn ask(needed: u32, arguments: Value) -> Ask {
             caller_roles: vec!["teller".to_owned()],
             tool: ToolName::new("bank__pay"),
             arguments,
+            answers: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             purpose: "pays an invoice".to_owned(),

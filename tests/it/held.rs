@@ -434,3 +434,22 @@ async fn a_person_is_shown_what_will_run() {
     let listed = time.replace_all(&listed, "2026-11-21T10:00:00.000Z  ").replace(&id, "01M0000000000000000000000");
     insta::assert_snapshot!("what_is_held", listed);
 }
+
+/// 003-46, SECURITY E1: what a call answers a server that asked is part of it, is shown, and is what is sent.
+#[tokio::test]
+async fn answers_to_the_server_are_shown_and_bound() {
+    let stage = Stage::new().await;
+    let bot = stage.bot();
+    let with = async |amount: u64| {
+        let answers = json!({ "sure": { "action": "accept", "content": { "amount": amount } } });
+        let meta = json!({ "dev.toolgate/idempotencyKey": "k" });
+        let params = json!({ "name": "bank__pay", "arguments": {}, "inputResponses": answers, "requestState": "one", "_meta": meta });
+        bot.ask("tools/call", params).await
+    };
+    let id = held(&with(31_337).await);
+    let (status, shown) = stage.says(ANN, &["show", &id]).await;
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("\"amount\": 31337") && shown.contains("\"requestState\": \"one\""), "{shown}");
+    let stage = stage.again(false).await;
+    assert_eq!(stage.holds(1).await[0]["answers"]["inputResponses"]["sure"]["content"]["amount"], 31_337);
+}

@@ -47,6 +47,7 @@ impl Desk {
             caller_roles: vec!["teller".to_owned()],
             tool: ToolName::new("bank__pay"),
             arguments,
+            answers: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             purpose: "pays an invoice".to_owned(),

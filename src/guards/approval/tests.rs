@@ -108,15 +108,17 @@ fn nobody_to_ask_means_no() {
     let small = json!({ "note": "x" });
     for (names, reached) in [(&[][..], false), (&["ann"], false), (&["ann", "bot"], false), (&["ann", "bob"], true)] {
         let approvers = Approvers(names.iter().map(|name| one(name)).collect());
-        let answer = rule.reach(&approvers, &caller, &small);
+        let answer = rule.reach(&approvers, &caller, (&small, None));
         assert_eq!(answer.is_ok(), reached, "{names:?}");
         assert!(answer.is_ok() || answer.is_err_and(|refusal| refusal.code() == "approver_unreachable"));
     }
     let both = Approvers(vec![one("ann"), one("bob")]);
     let fits = json!({ "note": "x".repeat(ARGUMENTS - 11) });
-    assert_eq!(rule.reach(&both, &caller, &fits), Ok(()));
+    assert_eq!(rule.reach(&both, &caller, (&fits, None)), Ok(()));
     let long = json!({ "note": "x".repeat(ARGUMENTS - 10) });
-    assert_eq!(rule.reach(&both, &caller, &long).unwrap_err().code(), "approver_unreachable");
+    for too_long in [(&long, None), (&fits, Some(&small))] {
+        assert_eq!(rule.reach(&both, &caller, too_long).unwrap_err().code(), "approver_unreachable");
+    }
 }
 
 /// SEMANTICS §7: only what has been allowed passes.

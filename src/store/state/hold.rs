@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Milliseconds for which a hold that nobody decided in time still says so (SEMANTICS §7).
 pub const GRACE: u64 = 15_000;
-/// Bytes of arguments, as JSON, that can be held: what an operator allows is seen whole, so that more is refused, never
+/// Bytes of arguments and answers, as JSON, that can be held: what an operator allows is seen whole, so that more is refused, never
 /// cut. With it a hold fits a value of the index (SEMANTICS §8).
 pub const ARGUMENTS: usize = 16 << 10;
 /// Bytes that an operator's reason may have.
@@ -61,6 +61,10 @@ pub struct Question {
     /// behind the line that says everything else, so that who reads events reads no arguments.
     #[serde(skip)]
     pub arguments: Value,
+    /// What it brings a server that asked in an earlier round: `inputResponses` and `requestState`, as they will be sent. Kept
+    /// as the arguments are, and counted with them.
+    #[serde(skip)]
+    pub answers: Option<Value>,
     /// The actions that the contract declares.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub actions: Vec<String>,
@@ -176,15 +180,19 @@ impl Phase {
 }
 
 impl Question {
-    /// The arguments as they stand behind a record.
+    /// The arguments as they stand behind a record; with answers, and so that a list is nothing else, in a list of both.
     pub fn body(&self) -> serde_json::Result<Vec<u8>> {
-        serde_json::to_vec(&self.arguments)
+        if self.answers.is_none() && !self.arguments.is_array() {
+            return serde_json::to_vec(&self.arguments);
+        }
+        serde_json::to_vec(&(&self.arguments, &self.answers))
     }
 
     /// Reads what [`Question::body`] wrote.
     pub fn fill(&mut self, body: Bytes) -> serde_json::Result<()> {
-        let arguments = Text::read(body, &FROM_SERVER).map_err(serde::de::Error::custom)?;
-        self.arguments = arguments.value();
+        let body = Text::read(body, &FROM_SERVER).map_err(serde::de::Error::custom)?;
+        let body = body.value();
+        (self.arguments, self.answers) = if body.is_array() { serde_json::from_value(body)? } else { (body, None) };
         Ok(())
     }
 }

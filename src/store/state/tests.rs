@@ -82,6 +82,7 @@ pub(in crate::store) fn ask(key: &str) -> Ask {
             caller_roles: vec!["teller".to_owned()],
             tool: ToolName::new("bank__pay"),
             arguments: json!({ "amount": 100, "to": "DE89" }),
+            answers: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             purpose: "pays an invoice".to_owned(),
