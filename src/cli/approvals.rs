@@ -66,7 +66,7 @@ struct Show {
 struct Word {
     /// The approval's id, whole, as `toolgate approvals` and the agent's answer have it
     id: ActionId,
-    /// Why; stands in the ledger for good, with your name
+    /// Why; stands in the ledger for good, with your name. The agent reads why it was denied
     #[arg(long, value_name = "TEXT")]
     why: String,
 }
