@@ -7,6 +7,7 @@ use crate::harness::hook_server::{HookServer, Says};
 use crate::harness::tool_server::script::digest;
 use crate::harness::tool_server::{Behaviour, Script, ToolServer};
 use crate::harness::until;
+use crate::stage::run;
 use serde_json::{Value, json};
 
 const TOKEN: &str = "token-of-the-bot-of-tenant-one";
@@ -114,6 +115,14 @@ async fn a_block_is_told_with_its_reason() {
     assert_eq!(server.executions().len(), 0);
     let entry = gate.entries(4).await.remove(0);
     assert_eq!((&entry["decided_by"], &entry["outcome"]), (&json!("hook one"), &json!("refused")), "{entry}");
+    // Packs ask no hooks: such a call makes no sample that could be as expected, unless something else is expected of it.
+    let (action, arguments) = (entry["action_id"].as_str().unwrap(), given().to_string());
+    for (more, code) in [(&[][..], 1), (&["--expect", "allow"][..], 0)] {
+        let words = [&["test", "add", action, "--arguments", &arguments, "--data", "data"], more].concat();
+        let (status, out, wrong) = run(&gate.setup, &words).await;
+        assert_eq!(status, code, "{out}{wrong}");
+        assert!(code == 0 || wrong.contains("the hook one refused this call, and packs ask no hooks"), "{wrong}");
+    }
     assert!(agent.call("oracle__read", json!({})).await.is_done(), "nobody asked about that");
 }
 

@@ -154,6 +154,12 @@ async fn a_call_runs_once_when_a_person_allows_it() {
         let action = decision(&answer)["action_id"].clone();
         let entry = stage.entry(|entry| entry["action_id"] == action && entry["outcome"] == "answered").await;
         assert_eq!((&entry["approval"], &entry["approved_by"]), (&json!(id), &json!(["ann"])), "{entry}");
+        // As a sample it is what it was: allowed once a person has.
+        let (action, arguments) = (action.as_str().unwrap(), json!({ "n": 1 }).to_string());
+        let words = ["test", "add", action, "--data", "data", "--arguments", &arguments];
+        let (status, sample, wrong) = run(stage.gate.setup(), &words).await;
+        assert_eq!(status, 0, "{wrong}");
+        assert!(sample.contains("state: {\"approved\":true}") && sample.contains("expect: \"allow\""), "{sample}");
         let (code, words) = stage.says(ANN, &["deny", &second, "--why", "once is enough"]).await;
         assert_eq!(code, 0, "{words}");
     }

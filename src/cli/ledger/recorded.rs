@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// The steps that the policy alone decides.
 const STEPS: [&str; 5] = ["visible", "arguments", "permission", "rules", "rewrite"];
 /// What is said of a call that passes them and that a person has to allow, whatever that person said then.
-const ASKED: [&str; 4] = ["approval_pending", "approval_denied", "approval_timeout", "approver_unreachable"];
+pub(in crate::cli) const ASKED: [&str; 4] =
+    ["approval_pending", "approval_denied", "approval_timeout", "approver_unreachable"];
 /// What is said of a call that passes them.
 pub(in crate::cli) const PASSED: &str = "passed";
 

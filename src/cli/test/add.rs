@@ -5,10 +5,11 @@ use super::find;
 use super::suite::Suites;
 use super::words::verdict;
 use crate::cli::configured;
-use crate::cli::ledger::recorded::{arguments, audited, find as recorded_call};
+use crate::cli::ledger::recorded::{ASKED, arguments, audited, find as recorded_call};
 use crate::cli::ledger::text::{json as plain_json, plain};
 use crate::gate::judge::CODES;
 use crate::guards::ToolRules;
+use crate::guards::hooks::On;
 use crate::model::caller::Caller;
 use crate::model::entry::Entry;
 use crate::model::ids::ToolName;
@@ -55,6 +56,7 @@ impl Add {
         let data = self.data.clone().unwrap_or_else(|| configured::data(config));
         let entry = recorded_call(&data, &self.action_id)?;
         let policy = find::load(&configured::path(config)?).reading.policy.context("the policy cannot be used")?;
+        self.judge(&entry, &policy)?;
         let arguments = self.arguments_of(&entry)?;
         let pack = match &self.to {
             Some(path) if path.exists() => Some(read(path)?),
@@ -79,6 +81,23 @@ impl Add {
         }
         self.say(path, out)?;
         Ok(0)
+    }
+
+    /// Packs ask no hooks, so that what one has refused would never be as expected.
+    fn judge(&self, entry: &Entry, policy: &Policy) -> anyhow::Result<()> {
+        let refused = entry.decided_by.as_deref().filter(|_| entry.stage == "rewrite" && self.expect.is_none());
+        let tool = ToolName::new(&entry.tool);
+        let by = policy
+            .hooks
+            .of(On::Before, &tool)
+            .find(|hook| refused.is_some_and(|by| by == format!("hook {}", hook.name)));
+        match by {
+            None => Ok(()),
+            Some(hook) => bail!(
+                "the hook {} refused this call, and packs ask no hooks: give with --expect what the policy is to say of it",
+                hook.name
+            ),
+        }
     }
 
     /// The arguments: from the ledger, where it has all, else as given.
@@ -136,8 +155,10 @@ fn without_key(whole: &Value) -> Value {
 fn said(entry: &Entry) -> String {
     let code = entry.would_refuse.as_ref().or(entry.aborted_reason.as_ref());
     let of_rules = entry.stage == "rules" || entry.would_refuse.is_some();
+    // A person's word is nothing that the policy says: it says that one is asked.
+    let asked = code.filter(|code| ASKED.contains(&code.as_str())).map(|_| ASKED[0].to_owned());
     let code = code.filter(|code| of_rules || CODES.contains(&code.as_str()));
-    code.cloned().unwrap_or_else(|| ALLOW.to_owned())
+    asked.or_else(|| code.cloned()).unwrap_or_else(|| ALLOW.to_owned())
 }
 
 fn read(path: &Path) -> anyhow::Result<Pack> {
@@ -165,8 +186,15 @@ fn identity(entry: &Entry) -> Value {
     identity
 }
 
-/// What the task had used when its budget refused the call, by what it had left and what the policy allows now.
+/// What was so when the call was made: what a person had allowed and a draft that there was, or what its task had used.
 fn state(entry: &Entry, policy: &Policy) -> Map<String, Value> {
+    let facts = [("drafted", entry.confirms.is_some()), ("approved", !entry.approved_by.is_empty())];
+    let facts = facts.into_iter().filter(|(_, is_so)| *is_so).map(|(key, _)| (key.to_owned(), json!(true)));
+    facts.chain(used(entry, policy)).collect()
+}
+
+/// What the task had used when its budget refused the call, by what it had left and what the policy allows now.
+fn used(entry: &Entry, policy: &Policy) -> Map<String, Value> {
     let mut state = Map::new();
     let Some(caller) = policy.identity.of_agent(&entry.user_id).filter(|_| entry.stage == "budget") else {
         return state;
