@@ -73,6 +73,8 @@ fn the_example_of_adopting_toolgate_is_what_happens() {
         }
     }
     assert!(commands > 10, "the commands were not found");
+    let failed: Vec<&str> = happened.lines().filter(|line| line.starts_with("(exit code")).collect();
+    assert!(failed.is_empty(), "what is shown to who begins succeeds:\n{happened}");
     if std::env::var_os("ADOPT_WRITE").is_some() {
         fs::write(&path, &happened).unwrap();
         return;
