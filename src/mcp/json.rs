@@ -1,13 +1,15 @@
 //! The strict JSON reader: every message, from an agent or a tool server, is read here first.
 //!
 //! What it accepts has exactly one reading, whatever parser a peer uses (SECURITY §3A): no duplicate keys, no keys that
-//! differ in case only, no numbers that change in a double, no control characters in keys, bounded depth and size.
+//! differ in case only, no numbers that change or vanish in a double, no control characters in keys, bounded depth and
+//! size.
 //! The text itself is kept, so that what no rule touches travels as it was sent.
 
 use bytes::Bytes;
 use serde_json::Value;
 use std::borrow::Cow;
 
+pub mod fold;
 pub mod place;
 mod scalars;
 mod scan;

@@ -6,6 +6,7 @@
 use super::explain;
 use super::survey::{Step, Survey};
 use super::validate::Violation;
+use crate::mcp::json::fold::folded;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
@@ -34,14 +35,6 @@ struct Place {
 /// Keywords that say so.
 const OPENING: &[&str] = &["additionalProperties", "unevaluatedProperties", "patternProperties"];
 
-/// Equal for names that differ in case only: the rule of the strict reader.
-fn fold(name: &str) -> String {
-    if name.is_ascii() {
-        return name.to_ascii_lowercase();
-    }
-    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
-}
-
 /// The names under `required`, and those that `dependentRequired` and draft-07's `dependencies` ask for.
 fn required(schema: &Value) -> HashSet<String> {
     let beside =
@@ -61,7 +54,7 @@ impl Names {
                     Step::Inside => place.inside.push(target),
                     Step::Property(name) => {
                         place.properties.insert(name.to_owned(), target);
-                        place.folded.insert(fold(name), name.to_owned());
+                        place.folded.insert(folded(name), name.to_owned());
                     }
                     Step::Aside | Step::Kept => {}
                 }
@@ -79,7 +72,7 @@ impl Names {
             for name in path {
                 let next = names.places.len();
                 let found = *names.places[at].properties.entry(name.clone()).or_insert(next);
-                names.places[at].folded.insert(fold(name), name.clone());
+                names.places[at].folded.insert(folded(name), name.clone());
                 if found == next {
                     names.places.push(Place::default());
                 }
@@ -213,7 +206,7 @@ impl Search<'_> {
     fn member(&mut self, places: &[usize], key: &str, member: &Value) -> Result<(), Violation> {
         let declared = |place: &usize| self.names.places[*place].properties.contains_key(key);
         if !places.iter().any(declared) {
-            let folded = fold(key);
+            let folded = folded(key);
             let name = places.iter().find_map(|&place| self.names.places[place].folded.get(&folded));
             if let Some(name) = name {
                 self.path.push(key.to_owned());

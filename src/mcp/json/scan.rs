@@ -1,10 +1,13 @@
 //! One pass over a JSON text that builds nothing and refuses everything a peer could read differently.
 
+use super::fold::folded;
 use super::{Limits, Malformed};
 use std::collections::HashSet;
 use std::ops::Range;
 
 const MAX_SAFE: u64 = (1 << 53) - 1;
+/// The one control character of ASCII that no reader refuses in a string.
+const DELETE: u8 = 0x7F;
 /// Up to here a new key is compared with each before it; above, a set is kept.
 const FEW_KEYS: usize = 24;
 /// So many bytes of a string are passed in words before it counts as long.
@@ -168,6 +171,9 @@ impl Scanner<'_> {
     fn digest(&self, range: Range<usize>, plain: bool) -> Result<u64, Malformed> {
         let inner = &self.text[range.start + 1..range.end - 1];
         if plain {
+            if inner.contains(&DELETE) {
+                return Err(Malformed { what: "control character in a key", at: range.start });
+            }
             if inner.starts_with(b"$serde_json::private::") {
                 return Err(Malformed { what: "reserved key", at: range.start });
             }
@@ -185,8 +191,7 @@ impl Scanner<'_> {
         if !self.limits.differential {
             return Ok(fnv(key.bytes()));
         }
-        let folded: String = key.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
-        Ok(fnv(folded.bytes()))
+        Ok(fnv(folded(&key).bytes()))
     }
 
     fn fold(&self, byte: u8) -> u8 {
@@ -288,16 +293,16 @@ impl Scanner<'_> {
                 return self.refuse("malformed number");
             }
         }
-        if self.limits.differential
-            && self.text[start] == b'-'
-            && self.text[start..self.at]
-                .iter()
-                .take_while(|byte| !b"eE".contains(byte))
-                .all(|byte| b"-0.".contains(byte))
-        {
+        if self.limits.differential && self.text[start] == b'-' && self.is_zero(start) {
             return Err(Malformed { what: "negative zero; some readers drop its sign", at: start });
         }
         if fraction || whole > 15 { self.magnitude(start, fraction) } else { Ok(()) }
+    }
+
+    /// Whether the number from `start` to here is zero as it is written.
+    fn is_zero(&self, start: usize) -> bool {
+        let mut written = self.text[start..self.at].iter().take_while(|byte| !b"eE".contains(byte));
+        written.all(|byte| b"-0.".contains(byte))
     }
 
     fn digits(&mut self) -> usize {
@@ -318,6 +323,9 @@ impl Scanner<'_> {
         }
         if !self.limits.differential {
             return Ok(());
+        }
+        if number == 0.0 && !self.is_zero(start) {
+            return Err(Malformed { what: "number that a double takes for zero; send it as a string", at: start });
         }
         let safe = if fraction {
             #[expect(clippy::cast_precision_loss, reason = "2^53−1 is exact in a double")]

@@ -62,6 +62,9 @@ const AMBIGUOUS: &[Case] = &[
     ("A3 Path beside path", arguments!(r#"{"path":"/ok","Path":"@CANARY"}"#), PARSE, "differ in case only"),
     ("A4 NUL in a key", more!("", r#","name\u0000":"@CANARY""#), PARSE, "NUL"),
     ("A4 line feed in a key", arguments!(r#"{"a\nb":"@CANARY"}"#), PARSE, "control character in a key"),
+    ("L1 sharp s, small and capital", arguments!(r#"{"ß":"@CANARY","ẞ":2}"#), PARSE, "differ in case only"),
+    ("L1 delete in a key", arguments!("{\"a\u{7f}\":\"@CANARY\"}"), PARSE, "control character in a key"),
+    ("L1 delete in a key by escape", arguments!(r#"{"a\u007f":"@CANARY"}"#), PARSE, "control character in a key"),
     ("A4 NUL in a value", arguments!(r#"{"a":"@CANARY\u0000"}"#), PARSE, "NUL in a string"),
     (
         "A5 serde_json's raw value",
@@ -74,6 +77,8 @@ const AMBIGUOUS: &[Case] = &[
     ("A6 2^53", arguments!(r#"{"a":9007199254740992}"#), PARSE, "send it as a string"),
     ("A6 2^64", arguments!(r#"{"a":18446744073709551616}"#), PARSE, "send it as a string"),
     ("A6 1e400", arguments!(r#"{"a":1e400}"#), PARSE, "number"),
+    ("L1 1e-400", arguments!(r#"{"a":1e-400}"#), PARSE, "takes for zero"),
+    ("L1 -1e-400", arguments!(r#"{"a":-1e-400}"#), PARSE, "takes for zero"),
     ("A6 leading zero", arguments!(r#"{"a":012}"#), PARSE, "malformed number"),
     ("A6 NaN", arguments!(r#"{"a":NaN}"#), PARSE, "not a JSON value"),
 ];
