@@ -81,7 +81,8 @@ impl App {
         let metrics = Arc::new(Metrics::new());
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let tools = Arc::new(Toolbox::default());
-        let store = Embedded::open(data, (*journal).clone(), Clock::default()).context("the store cannot be opened")?;
+        let store = Embedded::keeping(data, (*journal).clone(), Clock::default(), config.ledger.keep);
+        let store = store.context("the store cannot be opened")?;
         let store: Arc<dyn Store> = Arc::new(store);
         let gate = Arc::new(Gate {
             policy: policy.clone(),

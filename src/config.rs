@@ -23,11 +23,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 mod doors;
+mod ledger;
 mod secrets;
 mod servers;
 mod settings;
 mod variables;
 
+pub use ledger::Ledger;
 pub use servers::{Server, Transport};
 pub use settings::Settings;
 
@@ -51,6 +53,8 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// Where the approved definitions of tools are.
     pub pins: Option<Source>,
+    /// How the record of calls is kept.
+    pub ledger: Ledger,
     startup: BTreeMap<&'static str, [u8; 32]>,
 }
 
@@ -92,7 +96,7 @@ pub struct Loaded {
 }
 
 /// The keys that only a restart applies.
-const STARTUP: &[&str] = &["listen", "admin", "data", "servers", "allowed_hosts", "allowed_origins"];
+const STARTUP: &[&str] = &["listen", "admin", "data", "servers", "allowed_hosts", "allowed_origins", "ledger"];
 
 /// The configuration to use when none is named: `./toolgate.yaml`, then `~/.config/toolgate/toolgate.yaml`, then
 /// `/etc/toolgate/toolgate.yaml`.
@@ -207,6 +211,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
         pins: None,
+        ledger: Ledger::default(),
         startup: BTreeMap::new(),
     };
     let Compiled { policy, diagnostics, fingerprint } = compile::compile(basis, Vec::new());
@@ -254,8 +259,11 @@ fn judge(
     let mut problems = Problems::default();
     let named = Named::in_tree(&tree);
     let settings = shape::read::<Settings>(tree, &mut problems);
-    let judged = settings.map(|settings| build(settings, named, directory, &mut problems)).map(|mut judged| {
-        judged.config = judged.config.map(|config| Config { startup, ..config });
+    let judged = settings.map(|mut settings| {
+        let ledger = std::mem::take(&mut settings.ledger);
+        let ledger = problems.under("ledger", |problems| ledger::compile(&ledger, problems));
+        let mut judged = build(settings, named, directory, &mut problems);
+        judged.config = judged.config.map(|config| Config { ledger, startup, ..config });
         judged.basis.written = document.tree().clone();
         judged.basis.assigned = assigned(&judged.basis.identity, document);
         judged.basis.bound = bound(&judged.basis.secrets, document);
@@ -286,34 +294,33 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         methods,
         session_header,
         pins,
+        ledger: _,
     } = settings;
-    let Named { servers: declared, agents, open } = named;
-    let listen = problems.under("listen", |problems| doors::agents(&listen, open, mode, problems));
+    let listen = problems.under("listen", |problems| doors::agents(&listen, named.open, mode, problems));
     let callers = identity::Settings { callers, front_ends };
     let admin = problems.under("admin", |problems| doors::operators(admin, &callers.tokens(), problems));
     let identity = callers.compile(problems);
     let servers = problems.under("servers", |problems| servers::compile(servers, directory, problems));
-    let secrets = problems.under("secrets", |problems| secrets::compile(secrets, &declared, directory, problems));
+    let secrets = problems.under("secrets", |problems| secrets::compile(secrets, &named.servers, directory, problems));
     let data = problems.under("data", |problems| doors::data(&data, directory, problems));
     doors::judge_allowed(&allowed_hosts, &allowed_origins, problems);
     let policies = problems.under("policies", |problems| doors::policies(&policies, mode, directory, problems));
-    let hooks = problems.under("hooks", |problems| hooks::Settings(hooks).compile_for(&declared, problems));
+    let hooks = problems.under("hooks", |problems| hooks::Settings(hooks).compile_for(&named.servers, problems));
     let methods = problems.under("methods", |problems| doors::methods(methods, problems));
-    let session_header = session_header.map(|name| doors::session_header(&name, problems));
     let pins = pins.and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
     let basis = Basis {
         mode,
-        servers: declared,
+        servers: named.servers,
         disabled: servers.values().filter(|server| server.disabled).map(|server| server.name.clone()).collect(),
         timeouts: servers.iter().map(|(name, server)| (name.clone(), server.timeout)).collect(),
-        agents,
+        agents: named.agents,
         identity,
         assigned: Vec::new(),
         bound: Vec::new(),
         approvers: admin.as_ref().map(Admin::approvers),
         hooks,
         methods,
-        session_header,
+        session_header: session_header.map(|name| doors::session_header(&name, problems)),
         pins,
         secrets,
         policies,
@@ -327,6 +334,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         allowed_hosts,
         allowed_origins,
         pins: basis.pins.clone(),
+        ledger: Ledger::default(),
         startup: BTreeMap::new(),
     });
     Judged { config, basis }

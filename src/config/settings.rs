@@ -46,6 +46,8 @@ pub struct Settings {
     pub session_header: Option<String>,
     /// Which definitions of tools an operator has approved; without it, all pass.
     pub pins: Option<pins::Settings>,
+    /// The record of what was called.
+    pub ledger: LedgerSettings,
 }
 
 /// The operators' door.
@@ -134,6 +136,16 @@ pub struct PlaceSettings {
     pub pointer: String,
 }
 
+/// The record of what was called.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Ledger")]
+pub struct LedgerSettings {
+    /// How long closed segments are kept after their last entry: `90d` if absent, `1h` at least. What calls still need is
+    /// kept for as long as they need it.
+    pub keep: Option<String>,
+}
+
 /// Which methods pass: known ones unless denied; unknown ones if allowed, or if `mode` is `observe`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -163,6 +175,7 @@ impl Default for Settings {
             methods: MethodSettings::default(),
             session_header: None,
             pins: None,
+            ledger: LedgerSettings::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::fs;
+use std::time::Duration;
 
 fn write(directory: &Path, files: &[(&str, &str)]) {
     for (name, text) in files {
@@ -268,6 +269,28 @@ fn servers_whose_names_look_alike_are_an_error() {
         for name in [one, other] {
             assert!(shown.contains(&format!("error: can be taken for the server `{name}`")), "{shown}");
         }
+    }
+}
+
+/// SECURITY §3G G6, G7: how long the ledger goes back is said, and not guessed.
+#[test]
+fn the_ledger_is_kept_as_long_as_the_configuration_says() {
+    let day = Duration::from_hours(24);
+    for (written, keep) in
+        [("{}", 90 * day), ("{ keep: 7d }", 7 * day), ("{ keep: 12h }", day / 2), ("{ keep: 36500d }", 36_500 * day)]
+    {
+        let (loaded, shown) = load_text(&format!("ledger: {written}\n"));
+        assert_eq!(loaded.config.map(|config| config.ledger.keep), Some(keep), "{written}: {shown}");
+    }
+    for (written, problem) in [
+        ("59m", "between 3600s and 36500d"),
+        ("36501d", "is out of bounds"),
+        ("-1d", "is no length of time"),
+        ("d", "is no length of time"),
+        ("99999999999999999999d", "is no length of time"),
+    ] {
+        let (loaded, shown) = load_text(&format!("ledger: {{ keep: {written} }}\n"));
+        assert!(loaded.config.is_none() && shown.contains(problem), "{written}: {shown}");
     }
 }
 

@@ -1,8 +1,10 @@
-//! Lengths of time as people write them: `60s`, `10m`, `1h30m`.
+//! Lengths of time as people write them: `60s`, `10m`, `1h30m`, `90d`.
 
 use super::diagnostic::Problems;
 use jiff::SignedDuration;
 use std::time::Duration;
+
+const DAY: u64 = 24 * 60 * 60;
 
 /// Reads the length of time under `key`; what cannot be read, or is not within `least` and `most`, is noted.
 pub fn between(
@@ -11,7 +13,8 @@ pub fn between(
     (least, most): (Duration, Duration),
     problems: &mut Problems,
 ) -> Option<Duration> {
-    let read = text?.parse::<SignedDuration>().ok().and_then(|span| Duration::try_from(span).ok());
+    let text = text?;
+    let read = days(text).or_else(|| text.parse::<SignedDuration>().ok()?.try_into().ok());
     problems.under(key, |problems| match read {
         Some(time) if time >= least && time <= most => Some(time),
         Some(_) => {
@@ -25,6 +28,17 @@ pub fn between(
     })
 }
 
+/// A number of days, each of 24 hours.
+fn days(text: &str) -> Option<Duration> {
+    let days: u32 =
+        text.strip_suffix('d').filter(|days| days.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()?;
+    Some(Duration::from_hours(24 * u64::from(days)))
+}
+
 fn written(time: Duration) -> String {
+    let days = time.as_secs() / DAY;
+    if days > 1 && time.as_secs().is_multiple_of(DAY) {
+        return format!("{days}d");
+    }
     if time.subsec_millis() > 0 { format!("{}ms", time.as_millis()) } else { format!("{}s", time.as_secs()) }
 }
