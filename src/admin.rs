@@ -1,6 +1,6 @@
 //! Floor 5: the operators' door. It has its own listener, so that nothing here can be reached through the agents' door.
 //!
-//! Reading health and metrics needs no token; what is below `/api/` needs one. What a browser page could do with this door
+//! Whether it is ready, and metrics, need no token; what is below `/api/` needs one, and most of it a role. What a browser page could do with this door
 //! is closed: foreign names in `Host` (DNS rebinding), anything that carries an `Origin`, and elsewhere than below `/api/`
 //! every method that could change something (SECURITY §3B, §10).
 
@@ -61,7 +61,7 @@ fn has_port(host: &str) -> bool {
 /// The routes for operators. `hosts` are all names a request may use, with their ports: see [`hosts`].
 pub fn router(status: Arc<dyn Status>, (switches, operators): (Switches, Operators), hosts: Vec<String>) -> Router {
     let operators = Arc::new(operators);
-    health::routes(status.clone())
+    health::routes(status.clone(), operators.clone())
         .merge(quarantine::routes(status, operators.clone()))
         .merge(calls::routes(switches.store.clone(), operators.clone()))
         .merge(approvals::routes((switches.store.clone(), switches.metrics.clone()), operators.clone()))

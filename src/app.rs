@@ -14,7 +14,6 @@ use crate::gate::pinned::{self, Withheld};
 use crate::gate::{Gate, IN_FLIGHT, list::Listings, rows::Rows, telling::Hooks, toolbox::Toolbox, vault::Vault};
 use crate::model::clock::Clock;
 use crate::model::ids::{SEPARATOR, ToolName};
-use crate::model::secret::Secret;
 use crate::policy::live::Live;
 use crate::relay::Relay;
 use crate::store::claims::Store;
@@ -60,7 +59,7 @@ pub struct App {
     pub door: Arc<Door>,
     journal: Arc<Journal>,
     disabling: Arc<Disabling>,
-    operators: Vec<(Known, Secret)>,
+    operators: Operators,
     stop: CancellationToken,
     servers_running: TaskTracker,
 }
@@ -121,9 +120,9 @@ impl App {
         });
         let operators = config.admin.tokens.iter().map(|operator| {
             let known = Known { name: operator.name.clone(), roles: operator.roles.clone() };
-            (known, operator.token.clone())
+            (known, &operator.token)
         });
-        let operators = operators.collect();
+        let operators = Operators::new(operators, config.admin.verbs.clone());
         Ok(Self { door, journal, disabling: Arc::new(disabling), operators, stop, servers_running })
     }
 
@@ -137,8 +136,7 @@ impl App {
         );
         let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
         let view = Arc::new(View { door: self.door.clone(), journal: self.journal.clone() });
-        let operators_known = Operators::new(self.operators.iter().map(|(known, token)| (known.clone(), token)));
-        let router = admin::router(view, (self.switches(), operators_known), hosts);
+        let router = admin::router(view, (self.switches(), self.operators.clone()), hosts);
         let answer = move |request: http::Request<hyper::body::Incoming>| {
             let router = router.clone();
             async move {

@@ -9,6 +9,7 @@ use crate::model::approvers::{Approver, Approvers};
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::model::ids::{AgentId, ServerName};
 use crate::model::secret::Secret;
+use crate::model::verbs::Verbs;
 use crate::policy::compile::bound::Bound;
 use crate::policy::compile::{self, Basis, Compiled};
 use crate::policy::layers::Assigned;
@@ -65,6 +66,8 @@ pub struct Admin {
     pub listen: SocketAddr,
     /// Who may use it.
     pub tokens: Vec<Operator>,
+    /// For what.
+    pub verbs: Verbs,
 }
 
 impl Admin {
@@ -205,7 +208,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
     };
     let config = Config {
         listen: doors::LISTEN,
-        admin: Admin { listen: doors::ADMIN_LISTEN, tokens: Vec::new() },
+        admin: Admin { listen: doors::ADMIN_LISTEN, tokens: Vec::new(), verbs: Verbs::default() },
         data: PathBuf::from(settings::DATA),
         servers,
         allowed_hosts: Vec::new(),

@@ -20,3 +20,4 @@ pub mod scrub;
 pub mod secret;
 pub mod task;
 pub mod times;
+pub mod verbs;

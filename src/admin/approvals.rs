@@ -1,5 +1,6 @@
 //! Held calls, and what operators say of them (SEMANTICS §7). For operators with a token only: who decides is who the token
-//! names, never what a body says (SECURITY §3E E11).
+//! names, never what a body says (SECURITY §3E E11). What a call says is shown to those who may decide about it, and to those
+//! who audit.
 
 use super::operators::{Known, Operators};
 use super::{json_answer, json_body, refusal, said, unfit};
@@ -82,6 +83,14 @@ struct Desk {
     operators: Arc<Operators>,
 }
 
+impl Desk {
+    /// The held call as `known` may see it.
+    fn shown(&self, hold: OpenHold, known: &Known) -> OpenHold {
+        let sees = self.operators.audits(known) || hold.is_decided_by(&known.name, &known.roles);
+        if sees { hold } else { hold.concealed() }
+    }
+}
+
 pub(super) fn routes((store, metrics): (Arc<dyn Store>, Arc<Metrics>), operators: Arc<Operators>) -> Router {
     Router::new()
         .route("/api/approvals", get(list))
@@ -90,11 +99,14 @@ pub(super) fn routes((store, metrics): (Arc<dyn Store>, Arc<Metrics>), operators
 }
 
 async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
-    if let Err(refusal) = desk.operators.who(&headers) {
-        return *refusal;
-    }
+    let known = match desk.operators.known(&headers) {
+        Ok(known) => known,
+        Err(refusal) => return *refusal,
+    };
     match open_holds(&*desk.store).await {
-        Ok(open) => json_answer(StatusCode::OK, &fitting(open)),
+        Ok(open) => {
+            json_answer(StatusCode::OK, &fitting(open.into_iter().map(|hold| desk.shown(hold, &known)).collect()))
+        }
         Err(error) => uncounted(&error.into()),
     }
 }
@@ -113,12 +125,13 @@ fn fitting(mut approvals: Vec<OpenHold>) -> Listed {
 }
 
 async fn one(State(desk): State<Desk>, Path(id): Path<String>, headers: HeaderMap) -> Response {
-    if let Err(refusal) = desk.operators.who(&headers) {
-        return *refusal;
-    }
+    let known = match desk.operators.known(&headers) {
+        Ok(known) => known,
+        Err(refusal) => return *refusal,
+    };
     let Ok(id) = id.parse::<ActionId>() else { return no_id() };
     match show(&*desk.store, id).await {
-        Ok(Some(hold)) => json_answer(StatusCode::OK, &hold),
+        Ok(Some(hold)) => json_answer(StatusCode::OK, &desk.shown(hold, &known)),
         Ok(None) => uncounted(&Uncounted::Gone(id)),
         Err(error) => uncounted(&error.into()),
     }

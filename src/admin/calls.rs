@@ -1,9 +1,11 @@
-//! Calls that have not come to an end, and what operators say of them. For operators with a token only.
+//! Calls that have not come to an end, and what operators say of them. For operators with the role for it only: who says that
+//! a call did not run makes the same call run again.
 
-use super::operators::Operators;
+use super::operators::{Known, Operators};
 use super::{json_answer, json_body, refusal, said, unfit};
 use crate::mcp::json::Text;
 use crate::model::ids::ActionId;
+use crate::model::verbs::Verb;
 use crate::store::claims::Store;
 use crate::store::operator::{OpenCall, RESULT, Resolution, Unresolved, Verdict, open_calls, resolve};
 use axum::Router;
@@ -78,7 +80,7 @@ pub(super) fn routes(store: Arc<dyn Store>, operators: Arc<Operators>) -> Router
 }
 
 async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Response {
-    if let Err(refusal) = desk.operators.who(&headers) {
+    if let Err(refusal) = desk.operators.may(&headers, &[Verb::Resolve, Verb::Audit]) {
         return *refusal;
     }
     let query = uri.query().unwrap_or_default().as_bytes();
@@ -96,8 +98,8 @@ async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Respons
 }
 
 async fn settle(State(desk): State<Desk>, Path(action): Path<String>, headers: HeaderMap, body: Body) -> Response {
-    let who = match desk.operators.who(&headers) {
-        Ok(who) => who,
+    let who = match desk.operators.may(&headers, &[Verb::Resolve]) {
+        Ok(Known { name, .. }) => name,
         Err(refusal) => return *refusal,
     };
     let body = match json_body(&headers, body, BODY).await {
@@ -140,6 +142,7 @@ fn refused(unresolved: &Unresolved) -> Response {
         Unresolved::NoClaim(_) => (StatusCode::NOT_FOUND, "GET /api/calls lists the calls that can be resolved"),
         Unresolved::InFlight => (StatusCode::CONFLICT, "GET /api/calls says when it is `unknown`"),
         Unresolved::Ended(_) => (StatusCode::CONFLICT, "`toolgate ledger show` says how that is known"),
+        Unresolved::Own => (StatusCode::FORBIDDEN, "ask another operator with the role"),
         Unresolved::Unfit(_) => (StatusCode::BAD_REQUEST, "correct the request"),
         Unresolved::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "/readyz and the log say what is wrong"),
     };

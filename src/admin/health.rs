@@ -1,11 +1,13 @@
-//! Alive, ready, and metrics.
+//! Alive, ready, and metrics. Whether it is ready is for everybody to read; why not, and what it consists of, only for operators
+//! with a token once there are any: the words name files, servers and tools.
 
 use super::json_answer;
+use super::operators::Operators;
 use super::quarantine::Quarantined;
 use crate::telemetry::metrics::CONTENT_TYPE;
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::Serialize;
@@ -21,7 +23,7 @@ pub trait Status: Send + Sync {
     fn metrics(&self) -> String;
 }
 
-/// The body of `/readyz`. No field may hold a secret: whoever can reach the listener reads it.
+/// The body of `/readyz` for operators, and for everybody while none has a token. No field may hold a secret.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Readiness {
     /// Calls can be judged and every tool server was probed.
@@ -34,6 +36,13 @@ pub struct Readiness {
     pub servers: Vec<ServerStatus>,
     /// The ledger.
     pub ledger: LedgerStatus,
+}
+
+/// What `/readyz` says without an operator's token.
+#[derive(Debug, Serialize)]
+struct Word {
+    status: &'static str,
+    ready: bool,
 }
 
 /// The policy in force.
@@ -77,21 +86,33 @@ pub struct LedgerStatus {
     pub last_fault: Option<String>,
 }
 
-pub(super) fn routes(status: Arc<dyn Status>) -> Router {
+type Desk = (Arc<dyn Status>, Arc<Operators>);
+
+pub(super) fn routes(status: Arc<dyn Status>, operators: Arc<Operators>) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
-        .with_state(status)
+        .with_state((status, operators))
 }
 
-async fn ready(State(status): State<Arc<dyn Status>>) -> Response {
+async fn ready(State((status, operators)): State<Desk>, headers: HeaderMap) -> Response {
     let readiness = status.ready();
     let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    json_answer(code, &readiness)
+    if operators.is_empty() {
+        return json_answer(code, &readiness);
+    }
+    if !headers.contains_key(header::AUTHORIZATION) {
+        let status = if readiness.ready { "ready" } else { "not_ready" };
+        return json_answer(code, &Word { status, ready: readiness.ready });
+    }
+    match operators.known(&headers) {
+        Ok(_) => json_answer(code, &readiness),
+        Err(refusal) => *refusal,
+    }
 }
 
-async fn metrics(State(status): State<Arc<dyn Status>>) -> Response {
+async fn metrics(State((status, _)): State<Desk>) -> Response {
     let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))];
     (headers, status.metrics()).into_response()
 }

@@ -1,16 +1,20 @@
-//! Who is an operator: whoever brings a token of `admin.tokens`. Tokens are kept as SHA-256 only, and every one of them is
-//! compared each time, so that neither memory nor time tells one.
+//! Who is an operator: whoever brings a token of `admin.tokens`; and what one may do, by the roles of `admin.verbs`. Tokens are
+//! kept as SHA-256 only, and every one of them is compared each time, so that neither memory nor time tells one.
 
 use super::refusal;
 use crate::model::secret::Secret;
+use crate::model::verbs::{Verb, Verbs};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// The operators that the configuration names.
+/// The operators that the configuration names, and what their roles allow.
 #[derive(Debug, Default, Clone)]
-pub struct Operators(Vec<([u8; 32], Known)>);
+pub struct Operators {
+    known: Vec<([u8; 32], Known)>,
+    verbs: Verbs,
+}
 
 /// One operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,21 +26,55 @@ pub struct Known {
 }
 
 impl Operators {
-    /// Operators, each with the token that proves it.
-    pub fn new<'a>(tokens: impl IntoIterator<Item = (Known, &'a Secret)>) -> Self {
+    /// Operators, each with the token that proves it, and what their roles allow.
+    pub fn new<'a>(tokens: impl IntoIterator<Item = (Known, &'a Secret)>, verbs: Verbs) -> Self {
         let known = tokens.into_iter().map(|(known, token)| (hash(token.expose()), known));
-        Self(known.collect())
+        Self { known: known.collect(), verbs }
     }
 
-    /// The name of who asks, or the answer that says how to prove one.
-    pub(super) fn who(&self, headers: &HeaderMap) -> Result<String, Box<Response>> {
-        self.known(headers).map(|known| known.name)
+    /// Whether nobody has a token.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Who asks, if one of `verbs` is theirs to do; or the answer that says how to prove it, or which role is missing.
+    pub(super) fn may(&self, headers: &HeaderMap, verbs: &[Verb]) -> Result<Known, Box<Response>> {
+        let known = self.known(headers)?;
+        if verbs.iter().any(|verb| self.verbs.allow(*verb, &known.roles)) {
+            return Ok(known);
+        }
+        Err(Box::new(self.lacking(&known, verbs)))
+    }
+
+    /// Whether it is theirs to read what others are not shown.
+    pub(super) fn audits(&self, known: &Known) -> bool {
+        self.verbs.allow(Verb::Audit, &known.roles)
+    }
+
+    /// The answer to one who is an operator, and has none of the roles.
+    fn lacking(&self, known: &Known, verbs: &[Verb]) -> Response {
+        let mut roles: Vec<&str> = verbs.iter().flat_map(|verb| self.verbs.roles(*verb)).map(String::as_str).collect();
+        roles.dedup();
+        let keys: Vec<String> = verbs.iter().map(|verb| format!("`admin.verbs.{}`", verb.key())).collect();
+        let what = verbs.first().map_or("do this", |verb| verb.words());
+        let error = match roles[..] {
+            [] => format!("no operator may {what}: {} names no role", keys.join(" or ")),
+            _ => format!("only an operator with one of these roles may {what}: {}", roles.join(", ")),
+        };
+        let hint = format!(
+            "ask one who has it, or add it to the `roles` of `{}` in `admin.tokens`, or a role of `{}` to {}; a restart \
+             applies that",
+            known.name,
+            known.name,
+            keys.join(" or ")
+        );
+        refusal(StatusCode::FORBIDDEN, &error, &hint)
     }
 
     /// Who asks, or the answer that says how to prove it.
     pub(super) fn known(&self, headers: &HeaderMap) -> Result<Known, Box<Response>> {
-        if self.0.is_empty() {
-            let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\" } ]` and start toolgate anew; while no \
+        if self.known.is_empty() {
+            let hint = "configure `admin.tokens: [ { name: …, token: \"${…}\", roles: […] } ]` and start toolgate anew; while no \
                         toolgate runs, `toolgate calls` works on the data directory without a token";
             return Err(Box::new(refusal(
                 StatusCode::FORBIDDEN,
@@ -52,7 +90,7 @@ impl Operators {
         let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
         let digest = hash(bearer.unwrap_or_default());
         let mut found = None;
-        for (token, known) in &self.0 {
+        for (token, known) in &self.known {
             if bool::from(token.ct_eq(&digest)) {
                 found = Some(known);
             }

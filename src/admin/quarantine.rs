@@ -38,7 +38,7 @@ pub(super) fn routes(status: Arc<dyn Status>, operators: Arc<Operators>) -> Rout
 }
 
 async fn list(State((status, operators)): State<Desk>, headers: HeaderMap) -> Response {
-    match operators.who(&headers) {
+    match operators.known(&headers) {
         Ok(_) => json_answer(StatusCode::OK, &Listed { tools: status.quarantined() }),
         Err(refusal) => *refusal,
     }

@@ -7,6 +7,7 @@ use super::tools::Switches;
 use super::{hosts, router};
 use crate::model::clock::Clock;
 use crate::model::secret::Secret;
+use crate::model::verbs::Verbs;
 use crate::store::disabling::Disabling;
 use crate::store::journal::{Journal, Options};
 use crate::store::memory::Memory;
@@ -71,7 +72,7 @@ async fn ask(ready: bool, request: Request<Body>) -> (StatusCode, Response<()>, 
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &["toolgate.internal".into()]);
     let data = tempfile::tempdir().unwrap();
     let token = Secret::new(ANN.to_owned());
-    let operators = Operators::new([(known("ann", &["approver"]), &token)]);
+    let operators = Operators::new([(known("ann", &["switch"]), &token)], Verbs::default());
     let router = router(Arc::new(Gate { ready }), (switches(data.path()), operators), names);
     let answer = router.oneshot(request).await.unwrap();
     let (parts, body) = answer.into_parts();
@@ -100,9 +101,17 @@ async fn alive_as_long_as_it_runs() {
     assert_eq!((status, text.as_str()), (StatusCode::OK, "ok"));
 }
 
+/// FINDINGS L7: why it is not ready is for operators; whether it is, for everybody.
 #[tokio::test]
 async fn not_ready_says_why() {
-    let (status, answer, text) = ask(false, get("/readyz")).await;
+    let (status, _, text) = ask(false, get("/readyz")).await;
+    let word = json!({ "status": "not_ready", "ready": false });
+    assert_eq!((status, text.parse::<Value>().unwrap()), (StatusCode::SERVICE_UNAVAILABLE, word));
+    let bearer = format!("Bearer {ANN}");
+    let headers = |bearer| [("host", "127.0.0.1:7778"), ("authorization", bearer)];
+    let (status, _, text) = ask(false, request("GET", "/readyz", &headers("Bearer of nothing"))).await;
+    assert!(status == StatusCode::UNAUTHORIZED && !text.contains("search"), "{text}");
+    let (status, answer, text) = ask(false, request("GET", "/readyz", &headers(&bearer))).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(answer.headers()["content-type"], "application/json");
     assert_eq!(
@@ -119,8 +128,8 @@ async fn not_ready_says_why() {
         })
     );
     let (status, _, text) = ask(true, get("/readyz")).await;
-    assert_eq!(status, StatusCode::OK);
-    assert_eq!(text.parse::<Value>().unwrap()["ready"], true);
+    let word = json!({ "status": "ready", "ready": true });
+    assert_eq!((status, text.parse::<Value>().unwrap()), (StatusCode::OK, word));
 }
 
 #[tokio::test]
@@ -255,6 +264,9 @@ async fn tools_are_taken_away_by_operators_with_a_reason() {
         r#"{"why":1}"#,
         r#"{"why":"x","who":"bob"}"#,
         r#"{"why":"x","why":"y"}"#,
+        r#"{"why":"two\nlines"}"#,
+        r#"{"why":"\u001b[2J"}"#,
+        r#"{"why":"\u202ex"}"#,
     ] {
         assert_eq!(ask_as(good, ("fs__wipe", "disable"), wrong).await.0, 400, "{wrong}");
     }
@@ -268,7 +280,7 @@ async fn hidden_tools_are_listed_for_operators() {
     let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
     let router = router(
         Arc::new(Gate { ready: true }),
-        (switches(data.path()), Operators::new([(known("ann", &[]), &secret)])),
+        (switches(data.path()), Operators::new([(known("ann", &[]), &secret)], Verbs::default())),
         names,
     );
     for (bearer, expected) in [("Bearer token-of-an-operator", StatusCode::OK), ("Bearer no", StatusCode::UNAUTHORIZED)]

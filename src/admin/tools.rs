@@ -1,9 +1,11 @@
-//! Tools that operators take away and give back (003-41). For operators with a token only.
+//! Tools that operators take away and give back (003-41). What is away is for operators with a token to read, and for those with
+//! the role for it to change.
 
-use super::operators::Operators;
+use super::operators::{Known, Operators};
 use super::{json_answer, json_body, refusal, said, unfit};
 use crate::model::disabled::Disabled;
 use crate::model::ids::ToolName;
+use crate::model::verbs::Verb;
 use crate::store::claims::Store;
 use crate::store::disabling::{Change, Disabling, Unchanged};
 use crate::telemetry::metrics::Metrics;
@@ -74,7 +76,7 @@ pub(super) fn routes(switches: Switches, operators: Arc<Operators>) -> Router {
 }
 
 async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Response {
-    match desk.operators.who(&headers) {
+    match desk.operators.known(&headers) {
         Ok(_) => json_answer(StatusCode::OK, &Listed { disabled: desk.switches.disabling.disabled().await }),
         Err(refusal) => *refusal,
     }
@@ -89,8 +91,8 @@ async fn enable(State(desk): State<Desk>, Path(tool): Path<String>, headers: Hea
 }
 
 async fn change(desk: &Desk, (tool, disable): (&str, bool), headers: &HeaderMap, body: Body) -> Response {
-    let who = match desk.operators.who(headers) {
-        Ok(who) => who,
+    let who = match desk.operators.may(headers, &[Verb::Switch]) {
+        Ok(Known { name, .. }) => name,
         Err(refusal) => return *refusal,
     };
     let body = match json_body(headers, body, BODY).await {

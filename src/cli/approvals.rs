@@ -187,7 +187,14 @@ fn whole(hold: &OpenHold) -> String {
         let word = if said.allow { "allowed" } else { "denied" };
         let _ = writeln!(out, "{word:<15} {}  by {}: {}", plain(&said.at), plain(&said.who), plain(&said.why));
     }
-    let _ = writeln!(out, "arguments\n{}", pretty(&hold.arguments));
+    match &hold.arguments {
+        Some(arguments) => {
+            let _ = writeln!(out, "arguments\n{}", pretty(arguments));
+        }
+        None => out.push_str(
+            "arguments       shown to operators who may decide about the call or have a role of `admin.verbs.audit`\n",
+        ),
+    }
     if let Some(answers) = &hold.answers {
         let _ = writeln!(out, "answers to what the tool server asked\n{}", pretty(answers));
     }

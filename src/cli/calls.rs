@@ -17,7 +17,7 @@ use std::path::PathBuf;
 pub(super) mod direct;
 pub(super) mod door;
 
-/// Lists and resolves calls. toolgate may be running or not.
+/// Lists and resolves calls. toolgate may be running or not; while it runs, this takes the role `resolver`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

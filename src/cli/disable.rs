@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where toolgate is, and who asks.
+/// Where toolgate is, and who asks: while it runs, an operator with the role `switch`.
 #[derive(Debug, clap::Args)]
 pub struct Door {
     /// The configuration: its `data` holds what is away, its `admin` says where a running toolgate is and who you are

@@ -1,10 +1,11 @@
 //! The small keys of the configuration: addresses, hosts, paths, methods.
 
-use super::settings::{AdminSettings, MethodSettings, OperatorSettings};
+use super::settings::{AdminSettings, MethodSettings, OperatorSettings, VerbSettings};
 use super::{Admin, Operator};
 use crate::guards::{Mode, pins};
 use crate::model::diagnostic::Problems;
 use crate::model::secret::Secret;
+use crate::model::verbs::{MOST_ROLES, Verb, Verbs};
 use crate::policy::Methods;
 use crate::policy::pins::Source;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -43,7 +44,7 @@ pub(super) fn agents(text: &str, open: bool, mode: Mode, problems: &mut Problems
 
 /// The operators' door. `agents`: tokens that must not open it.
 pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &mut Problems) -> Option<Admin> {
-    let AdminSettings { listen, tokens } = settings;
+    let AdminSettings { listen, tokens, verbs } = settings;
     let none = tokens.is_empty();
     let mut known: Vec<Operator> = Vec::new();
     problems.under("tokens", |problems| {
@@ -65,6 +66,8 @@ pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &
             known.push(Operator { name, token, roles });
         }
     });
+    let verbs = problems.under("verbs", |problems| of_verbs(verbs, problems));
+    problems.under("tokens", |problems| judge_roles(&known, &verbs, problems));
     let listen = problems.under("listen", |problems| {
         let listen = address(&listen, problems)?;
         if none && !listen.ip().is_loopback() {
@@ -73,7 +76,46 @@ pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &
         }
         Some(listen)
     })?;
-    Some(Admin { listen, tokens: known })
+    Some(Admin { listen, tokens: known, verbs })
+}
+
+fn of_verbs(settings: VerbSettings, problems: &mut Problems) -> Verbs {
+    let VerbSettings { resolve, switch, audit } = settings;
+    let verbs = Verbs { resolve, switch, audit };
+    for verb in Verb::ALL {
+        let roles = verbs.roles(verb);
+        if roles.len() > MOST_ROLES || roles.iter().any(|role| role.trim().is_empty()) {
+            let hint =
+                format!("name up to {MOST_ROLES} roles of `admin.tokens`, such as [{}]; `[]`: nobody", verb.role());
+            problems.under(verb.key(), |problems| problems.error("are no roles", hint));
+        }
+    }
+    verbs
+}
+
+/// Warns of what none of the operators may do, unless the configuration says that nobody shall.
+fn judge_roles(known: &[Operator], verbs: &Verbs, problems: &mut Problems) {
+    let Some(first) = known.first() else { return };
+    let nobodys = |verb: &Verb| {
+        !verbs.roles(*verb).is_empty() && !known.iter().any(|operator| verbs.allow(*verb, &operator.roles))
+    };
+    let nobodys: Vec<Verb> = Verb::ALL.into_iter().filter(nobodys).collect();
+    if nobodys.is_empty() {
+        return;
+    }
+    let listed = |each: &dyn Fn(&Verb) -> String| nobodys.iter().map(each).collect::<Vec<_>>();
+    let what = listed(&|verb| format!("{} (role {})", verb.words(), verbs.roles(*verb).join(" or "))).join(", ");
+    let roles = listed(&|verb| verbs.roles(*verb).first().cloned().unwrap_or_default());
+    let keys = listed(&|verb| format!("{}: […]", verb.key()));
+    let whole: Vec<&str> = first.roles.iter().chain(&roles).map(String::as_str).collect();
+    let hint = format!(
+        "give one of them the role, such as `{}` roles: [{}]; or name other roles under `admin`: verbs: {{ {} }}, `[]` for \
+         nobody",
+        first.name,
+        whole.join(", "),
+        keys.join(", ")
+    );
+    problems.warning(format!("no operator may {what}"), hint);
 }
 
 /// Who else may ask at the doors.

@@ -4,6 +4,7 @@ use crate::guards::hooks::HookSettings;
 use crate::guards::identity::{CallerSettings, FrontEndSettings};
 use crate::guards::{Mode, pins};
 use crate::model::secret::Secret;
+use crate::model::verbs::Verbs;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -59,6 +60,21 @@ pub struct AdminSettings {
     pub listen: String,
     /// The operators.
     pub tokens: Vec<OperatorSettings>,
+    /// Which roles may do what; about calls that are held, contracts say who decides (`approver` unless they name others).
+    pub verbs: VerbSettings,
+}
+
+/// The roles that may do something at the operators' door, one of which is enough. `[]`: nobody.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Verbs")]
+pub struct VerbSettings {
+    /// May say what became of a call whose outcome is unknown.
+    pub resolve: Vec<String>,
+    /// May disable and enable tools.
+    pub switch: Vec<String>,
+    /// May read the calls whose outcome is unknown, and the arguments of all held calls.
+    pub audit: Vec<String>,
 }
 
 /// One operator.
@@ -70,7 +86,7 @@ pub struct OperatorSettings {
     pub name: String,
     /// the bearer token that proves it; 16 bytes or more
     pub token: Secret,
-    /// The operator's roles.
+    /// What the operator may do: roles that contracts ask for (`approver`), and those of `verbs`.
     #[serde(default)]
     pub roles: Vec<String>,
 }
@@ -182,6 +198,13 @@ impl Default for Settings {
 
 impl Default for AdminSettings {
     fn default() -> Self {
-        Self { listen: super::doors::ADMIN_LISTEN.to_string(), tokens: Vec::new() }
+        Self { listen: super::doors::ADMIN_LISTEN.to_string(), tokens: Vec::new(), verbs: VerbSettings::default() }
+    }
+}
+
+impl Default for VerbSettings {
+    fn default() -> Self {
+        let Verbs { resolve, switch, audit } = Verbs::default();
+        Self { resolve, switch, audit }
     }
 }

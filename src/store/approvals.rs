@@ -1,7 +1,7 @@
 //! What an operator sees and says of calls that are held (SEMANTICS §7). Who said what and why stands in the journal for good.
 
 use super::claims::{Error, Store};
-use super::operator::time;
+use super::operator::{reason, time};
 use super::state::command::{Command, Decide};
 use super::state::event::Event;
 use super::state::hold::{Hold, Phase, Stand, Undecided, WHY, stand};
@@ -37,8 +37,9 @@ pub struct OpenHold {
     pub caller_roles: Vec<String>,
     /// `server__tool`.
     pub tool: String,
-    /// Whole, as they will be sent; references to secrets stay references.
-    pub arguments: Value,
+    /// Whole, as they will be sent; references to secrets stay references. None where they are not for who asks to see.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub arguments: Option<Value>,
     /// What the call answers a server that asked in an earlier round, as it will be sent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub answers: Option<Value>,
@@ -153,6 +154,18 @@ fn not_yours(roles: &[String], is_itself: bool) -> String {
 }
 
 impl OpenHold {
+    /// Whether an operator of this name with these roles may decide about it.
+    pub fn is_decided_by(&self, name: &str, roles: &[String]) -> bool {
+        let is_itself = name == self.agent && !self.self_approval;
+        !is_itself && roles.iter().any(|role| self.roles.contains(role))
+    }
+
+    /// Without what the agent says in the call.
+    #[must_use]
+    pub fn concealed(self) -> Self {
+        Self { arguments: None, answers: None, ..self }
+    }
+
     fn of(hold: &Hold, now: Millis) -> Self {
         let (asked, question) = (time(hold.asked), hold.question.clone());
         let is_allowed = hold.phase == Phase::Allowed;
@@ -173,7 +186,7 @@ impl OpenHold {
             tenant: question.tenant,
             caller_roles: question.caller_roles,
             tool: question.tool.to_string(),
-            arguments: question.arguments,
+            arguments: Some(question.arguments),
             answers: question.answers,
             actions: question.actions,
             irreversible: question.irreversible,
@@ -219,11 +232,7 @@ pub async fn show(store: &dyn Store, id: ActionId) -> Result<Option<OpenHold>, E
 /// Counts what an operator says of the held call `id`, durably.
 pub async fn decide(store: &dyn Store, id: ActionId, said: Said) -> Result<Changed, Uncounted> {
     let Said { who, roles, allow, why } = said;
-    let why = why.trim().to_owned();
-    if why.is_empty() || why.len() > WHY || why.contains(char::is_control) {
-        let rule = format!("say why, on one line of at most {WHY} bytes: it stands in the ledger for good");
-        return Err(Uncounted::Unfit(rule));
-    }
+    let why = reason(&why, WHY).map_err(Uncounted::Unfit)?;
     let (key, hold) = store.find_hold(id).await?.ok_or(Uncounted::Gone(id))?;
     let decide = Decide { key, id, who: who.clone(), roles, allow, why };
     match store.run(Command::Decide(decide), None).await? {

@@ -6,7 +6,7 @@
 
 use super::claims::Error;
 use super::journal::{Item, Journal, replace};
-use super::operator::{WHY, time};
+use super::operator::{WHY, reason, time};
 use super::state::Millis;
 use super::state::event::{Event, Note, Noted};
 use crate::mcp::json::{FROM_SERVER, Text};
@@ -82,10 +82,7 @@ impl Disabling {
 
     /// Makes `change`: in force and durable when this returns well.
     pub async fn make(&self, change: Change) -> Result<(), Unchanged> {
-        let why = change.why.trim().to_owned();
-        if why.is_empty() || why.len() > WHY {
-            return Err(Unchanged::Unfit(format!("say why, in at most {WHY} bytes: it stands in the ledger for good")));
-        }
+        let why = reason(&change.why, WHY).map_err(Unchanged::Unfit)?;
         let Change { tool, disable, who, at, .. } = change;
         let mut held = self.disabled.lock().await;
         let mut next = held.clone();

@@ -7,6 +7,7 @@ use super::state::claim::{Claim, Phase};
 use super::state::command::{Command, Settle};
 use super::state::event::Evidence;
 use crate::mcp::json::Text;
+use crate::mcp::readable::is_misleading;
 use crate::model::ids::ActionId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,9 @@ pub enum Unresolved {
     /// It has ended; that is known and is not changed.
     #[error("the call has ended as `{0}`; what is known is not changed")]
     Ended(&'static str),
+    /// Its agent is no operator about it.
+    #[error("an agent's call is not resolved by an operator of the same name")]
+    Own,
     /// What was said cannot be used.
     #[error("{0}")]
     Unfit(String),
@@ -103,6 +107,19 @@ impl OpenCall {
     }
 }
 
+/// What an operator gives as the reason of a word, of at most `most` bytes, without blanks around it; or how one is written. It
+/// is read on terminals and in logs for good, so that it holds nothing that does not print or turns what others read (SECURITY
+/// §3E E5).
+pub fn reason(why: &str, most: usize) -> Result<String, String> {
+    let is_plain = !why.chars().any(|letter| letter.is_control() || is_misleading(letter));
+    let why = why.trim();
+    if is_plain && !why.is_empty() && why.len() <= most {
+        return Ok(why.to_owned());
+    }
+    let rule = "say why, on one line without characters that do not print, of at most";
+    Err(format!("{rule} {most} bytes: it stands in the ledger for good"))
+}
+
 /// Up to [`MOST`] calls that have not come to an end, the oldest first; only those in `state`, when one is named.
 pub async fn open_calls(store: &dyn Store, state: Option<&str>) -> Result<Vec<OpenCall>, Error> {
     let open = store.unsettled(MOST).await?;
@@ -113,11 +130,11 @@ pub async fn open_calls(store: &dyn Store, state: Option<&str>) -> Result<Vec<Op
 /// Settles `action` as `resolution` says, durably; gives the word of what it became.
 pub async fn resolve(store: &dyn Store, action: ActionId, resolution: Resolution) -> Result<&'static str, Unresolved> {
     let Resolution { verdict, who, why } = resolution;
-    let why = why.trim().to_owned();
-    if why.is_empty() || why.len() > WHY {
-        return Err(Unresolved::Unfit(format!("say why, in at most {WHY} bytes: it stands in the ledger for good")));
-    }
+    let why = reason(&why, WHY).map_err(Unresolved::Unfit)?;
     let (key, claim) = store.find(action).await?.ok_or(Unresolved::NoClaim(action))?;
+    if claim.agent == who {
+        return Err(Unresolved::Own);
+    }
     let phase = match verdict {
         Verdict::NotApplied => Phase::NotSent,
         Verdict::Abandon => Phase::Abandoned,

@@ -19,7 +19,9 @@ async fn stage(more: &str) -> (ToolServer, Gate) {
 }
 
 fn tokens() -> String {
-    format!("tokens: [ {{ name: ann, token: \"{ANN}\" }}, {{ name: bob, token: \"token-of-bob-the-operator\" }} ]")
+    format!(
+        "tokens: [ {{ name: ann, token: \"{ANN}\", roles: [resolver] }}, {{ name: bob, token: \"token-of-bob-the-operator\" }} ]"
+    )
 }
 
 fn decision(answer: &Answer) -> Value {

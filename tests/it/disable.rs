@@ -15,7 +15,7 @@ async fn stage(mode: &'static str) -> (Puppet, Setup) {
     let puppet = Puppet::with(["wipe", "read"].map(tool).to_vec()).await;
     let contracts = [("oracle__wipe", "write"), ("oracle__read", "read")];
     let setup = Setup::new().server_with("oracle", &format!("url: \"{}\"", puppet.url())).contracts(&contracts);
-    (puppet, setup.mode(mode).operators(&format!("tokens: [ {{ name: ann, token: \"{ANN}\" }} ]")))
+    (puppet, setup.mode(mode).operators(&format!("tokens: [ {{ name: ann, token: \"{ANN}\", roles: [switch] }} ]")))
 }
 
 /// Runs the verb against the running toolgate, or on the data directory.
@@ -174,7 +174,9 @@ async fn under_load_no_later_call_passes() {
 async fn a_call_that_waits_is_not_sent_any_more() {
     let server = Script::new().tool("pay", Behaviour::Held).start().await;
     let setup = Setup::new().server("oracle", &server).contracts(&[("oracle__pay", "write")]);
-    let gate = Gate { gate: setup.operators(&format!("tokens: [ {{ name: ann, token: \"{ANN}\" }} ]")).start().await };
+    let gate = Gate {
+        gate: setup.operators(&format!("tokens: [ {{ name: ann, token: \"{ANN}\", roles: [switch] }} ]")).start().await,
+    };
     let pay = |key: &'static str| {
         let agent = gate.agent();
         let meta = json!({ "dev.toolgate/session": "one", "dev.toolgate/idempotencyKey": key });

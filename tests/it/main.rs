@@ -46,6 +46,7 @@ mod reports;
 mod results;
 mod resume;
 mod rewriting;
+mod roles;
 mod screens;
 mod secrets;
 mod settle;

@@ -42,7 +42,7 @@ async fn screens_of_operators() {
         .tool("lose", Behaviour::HangsUp)
         .start()
         .await;
-    let operators = "tokens: [ { name: ann, token: token-of-the-operator-ann } ]";
+    let operators = "tokens: [ { name: ann, token: token-of-the-operator-ann, roles: [resolver, switch, auditor] } ]";
     let setup = Setup::new().server("bank", &server).callers(CALLERS).operators(operators).policy(POLICY);
     let mut gate = setup.start().await;
     let agent = gate.agent().token(TOKEN);

@@ -22,13 +22,13 @@ struct Desk {
 }
 
 impl Desk {
-    /// Ann may decide; Bob has another role; an operator is named like the agent.
+    /// Ann may decide; Bob may only read; an operator is named like the agent.
     fn new() -> Self {
         let (data, hands) = (tempfile::tempdir().unwrap(), Hands::new());
         let store: Arc<dyn Store> = Arc::new(Memory::new(hands.clock()));
         let secrets = [ANN, BOB, BOT].map(|token| Secret::new(token.to_owned()));
-        let names = [known("ann", &["approver"]), known("bob", &["teller"]), known("bot", &["approver"])];
-        let operators = Operators::new(names.into_iter().zip(&secrets));
+        let names = [known("ann", &["approver"]), known("bob", &["auditor"]), known("bot", &["approver"])];
+        let operators = Operators::new(names.into_iter().zip(&secrets), Verbs::default());
         let switches = Switches { store: store.clone(), ..switches(data.path()) };
         let names = hosts("127.0.0.1:7778".parse().unwrap(), &[]);
         let router = router(Arc::new(Gate { ready: true }), (switches, operators), names);

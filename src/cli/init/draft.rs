@@ -66,7 +66,7 @@ pub(super) fn configuration(servers: &[Server], from: &str) -> String {
          # callers:\n\
          #   - {{ agent: my-agent, token: \"${{AGENT_TOKEN}}\" }}      # openssl rand -hex 32\n\n\
          # Calls that cannot be taken back wait for a person (`toolgate approvals`). Who may decide:\n\
-         # admin: {{ tokens: [ {{ name: me, token: \"${{OPERATOR_TOKEN}}\", roles: [approver] }} ] }}\n\n\
+         # admin: {{ tokens: [ {{ name: me, token: \"${{OPERATOR_TOKEN}}\", roles: [approver, resolver, switch, auditor] }} ] }}\n\n\
          policies: [policies]\npins: {}       # the definitions of tools that are approved\n",
         pins::FILE_NAME
     );

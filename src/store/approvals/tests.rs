@@ -44,7 +44,7 @@ async fn operators_see_all_of_what_will_run() {
     assert_eq!(states(&store, &ids).await, ["allowed", "denied", "used", "pending"]);
     let shown = show(&store, ids[0]).await.unwrap().unwrap();
     assert_eq!(shown, open[0]);
-    assert_eq!(shown.arguments, serde_json::json!({ "amount": 100, "to": "DE89" }));
+    assert_eq!(shown.arguments, Some(serde_json::json!({ "amount": 100, "to": "DE89" })));
     assert_eq!((shown.purpose.as_str(), shown.not_for.as_deref()), ("pays an invoice", Some("salaries")));
     assert_eq!((shown.agent.as_str(), shown.tenant.as_deref()), ("billing-agent", Some("t_001")));
     assert_eq!((shown.allowed_by.as_slice(), shown.needed, shown.irreversible), (&["ann".to_owned()][..], 1, true));

@@ -305,10 +305,13 @@ impl Gate {
         self.process.id().expect("toolgate runs")
     }
 
-    /// A page of the operators' door.
+    /// A page of the operators' door, as the first operator of the configuration is shown it.
     pub async fn operators(&self, path: &str) -> String {
-        let answer = get(self.operators, path).await.expect("the operators' door answers");
-        String::from_utf8(answer.body).unwrap()
+        let token = self.setup.operators.split_once("token: ").map(|(_, rest)| rest);
+        let token = token.and_then(|rest| rest.split([',', ' ', '}']).next()).map(|token| token.trim_matches('"'));
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let headers: Vec<_> = bearer.iter().map(|bearer| ("Authorization", bearer.as_str())).collect();
+        self.asks_operators(("GET", path), &headers, "").await.text()
     }
 
     /// A request to the operators' door, with these headers besides `Host`.
