@@ -215,7 +215,8 @@ impl Stand {
 fn servers() -> Arc<Servers> {
     let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
     let time = Duration::from_secs(1);
-    let settings = Settings { name: ServerName::new("billing"), transport, timeout: time, start_timeout: time };
+    let settings =
+        Settings { name: ServerName::new("billing"), transport, timeout: time, start_timeout: time, refresh: time };
     let leftovers = Arc::new(Leftovers::open(None).unwrap());
     let around = Surroundings { connections: connections().unwrap(), guard: "toolgate".into(), leftovers };
     Arc::new(Servers::new(vec![settings], &around))

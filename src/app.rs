@@ -315,7 +315,8 @@ fn settings(server: &crate::config::Server) -> anyhow::Result<Settings> {
             name: server.name.clone(),
         }),
     };
-    Ok(Settings { name: server.name.clone(), transport, timeout: server.timeout, start_timeout: server.start_timeout })
+    let crate::config::Server { timeout, start_timeout, refresh, .. } = *server;
+    Ok(Settings { name: server.name.clone(), transport, timeout, start_timeout, refresh })
 }
 
 /// What operators see.

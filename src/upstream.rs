@@ -14,6 +14,7 @@ pub mod owners;
 mod probe;
 pub mod pump;
 pub mod questions;
+mod relist;
 pub mod server;
 pub mod servers;
 mod standalone;

@@ -24,6 +24,10 @@ const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 /// A server's time until its first answer; long enough at most to build it first.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_START_TIMEOUT: Duration = Duration::from_hours(1);
+/// How old what is known of a server's tools may get (FINDINGS L7).
+const REFRESH: Duration = Duration::from_mins(1);
+const MIN_REFRESH: Duration = Duration::from_secs(1);
+const MAX_REFRESH: Duration = Duration::from_mins(10);
 
 /// One tool server.
 #[derive(Debug, Clone)]
@@ -36,6 +40,8 @@ pub struct Server {
     pub timeout: Duration,
     /// How long it may take to answer for the first time, at most 3600 s.
     pub start_timeout: Duration,
+    /// How old what is known of its tools may get, 1 to 600 s.
+    pub refresh: Duration,
     /// It is declared, and not used.
     pub disabled: bool,
 }
@@ -66,7 +72,7 @@ pub enum Transport {
 impl Server {
     /// A server with the default times.
     pub fn new(name: ServerName, transport: Transport) -> Self {
-        Self { name, transport, timeout: TIMEOUT, start_timeout: START_TIMEOUT, disabled: false }
+        Self { name, transport, timeout: TIMEOUT, start_timeout: START_TIMEOUT, refresh: REFRESH, disabled: false }
     }
 }
 
@@ -93,6 +99,7 @@ pub(super) fn compile(
             let disabled = settings.disabled;
             let start = settings.start_timeout.as_deref();
             let start_timeout = between("start_timeout", start, (LEAST, MAX_START_TIMEOUT), problems);
+            let refresh = between("refresh", settings.refresh.as_deref(), (MIN_REFRESH, MAX_REFRESH), problems);
             let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
             servers.insert(
                 name.clone(),
@@ -101,6 +108,7 @@ pub(super) fn compile(
                     transport,
                     timeout: timeout.unwrap_or(TIMEOUT),
                     start_timeout: start_timeout.unwrap_or(START_TIMEOUT),
+                    refresh: refresh.unwrap_or(REFRESH),
                     disabled,
                 },
             );
@@ -126,7 +134,8 @@ fn judge_name(name: &str, problems: &mut Problems) {
 }
 
 fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems) -> Option<Transport> {
-    let ServerSettings { command, args, env, cwd, url, headers, timeout: _, start_timeout: _, disabled: _ } = settings;
+    let ServerSettings { command, args, env, cwd, url, headers, timeout: _, start_timeout: _, refresh: _, disabled: _ } =
+        settings;
     match (command, url) {
         (Some(command), None) => {
             if !headers.is_empty() {

@@ -112,6 +112,9 @@ pub struct ServerSettings {
     pub timeout: Option<String>,
     /// How long the server may take to answer for the first time: `30s` if absent, `1h` at most.
     pub start_timeout: Option<String>,
+    /// How old what is known of its tools may get, whether or not it says when they change: `60s` if absent, 1s to 10m. Where
+    /// it does not say, it is asked as often as its `ttlMs` wants, from 5s on.
+    pub refresh: Option<String>,
     /// It is not started or reached, and none of its tools is seen; what policies say of them stays. `true` holds at once.
     pub disabled: bool,
 }

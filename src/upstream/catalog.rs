@@ -8,8 +8,9 @@ use crate::mcp::skeleton;
 use crate::mcp::tools::Definition;
 use crate::model::reply::Fault;
 use serde_json::json;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 const PAGES: usize = 50;
 const TOOLS: usize = 2_000;
@@ -25,6 +26,8 @@ pub struct Catalog {
     pub quarantined: Vec<(String, &'static str, String)>,
     /// Members of the first page's result other than the tools, the cursor and caching hints.
     pub rest: Object,
+    /// For how long the server says that this counts: the shortest `ttlMs` of its pages.
+    pub fresh_for: Option<Duration>,
 }
 
 impl Catalog {
@@ -45,6 +48,9 @@ impl Catalog {
             for tool in &tools {
                 catalog.add(tool);
             }
+            if let Some(said) = result.get("ttlMs").and_then(|said| said.value().as_u64()).map(Duration::from_millis) {
+                catalog.fresh_for = Some(catalog.fresh_for.map_or(said, |before| before.min(said)));
+            }
             if page == 0 {
                 catalog.rest = rest_of(&result);
             }
@@ -55,6 +61,17 @@ impl Catalog {
             }
         }
         Err(Fault::unsent(format!("the tool server lists its tools on more than {PAGES} pages")))
+    }
+
+    /// Whether a server that listed this and now lists `other` offers the same tools, in whatever order.
+    pub fn offers_the_same(&self, other: &Self) -> bool {
+        fn texts(catalog: &Catalog) -> BTreeSet<&[u8]> {
+            catalog.tools.iter().map(|tool| tool.text.as_bytes()).collect()
+        }
+        fn unusable(catalog: &Catalog) -> BTreeSet<&(String, &'static str, String)> {
+            catalog.quarantined.iter().collect()
+        }
+        texts(self) == texts(other) && unusable(self) == unusable(other)
     }
 
     fn add(&mut self, tool: &Text) {

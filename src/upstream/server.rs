@@ -7,6 +7,7 @@ use super::http::Connections;
 use super::leftovers::Leftovers;
 use super::link::Link;
 use super::probe::{self, Verdict};
+use super::relist::Relist;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
@@ -22,9 +23,6 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-/// Changes that a server announces faster than this are listed once (SECURITY §3C C10).
-const BETWEEN_LISTINGS: Duration = Duration::from_secs(1);
-
 /// A server as configured.
 #[derive(Clone)]
 pub struct Settings {
@@ -36,6 +34,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// How long it may take from start to its first answer.
     pub start_timeout: Duration,
+    /// How old what is known of its tools may get.
+    pub refresh: Duration,
 }
 
 /// How a server is reached.
@@ -122,13 +122,13 @@ impl Server {
         up.shared.clone().ok_or_else(|| Fault::unsent("the tool server does not speak 2026-07-28"))
     }
 
-    /// Up with this link, or down, where nobody runs the server: in simulations.
+    /// Up with this link and what it said of itself, or down, where nobody runs the server: in simulations.
     #[cfg(test)]
-    pub(crate) fn stands(&self, link: Option<Arc<Link>>) {
+    pub(crate) fn stands(&self, link: Option<Arc<Link>>, discovered: Option<Text>) {
         let state = link.map_or_else(
             || State::Down("it was lost".to_owned()),
             |base| {
-                let verdict = Arc::new(Verdict { discovered: None, initialized: None });
+                let verdict = Arc::new(Verdict { discovered, initialized: None });
                 State::Up(Arc::new(Up { verdict, shared: Some(base.clone()), catalog: Arc::default(), base }))
             },
         );
@@ -209,37 +209,38 @@ impl Server {
 
     /// Follows changes until the server is lost; says why.
     async fn watch(&self, base: &Arc<Link>, mut unsolicited: Unsolicited, stop: &CancellationToken) -> String {
-        let (mut talks, mut stale, mut due) = (true, false, Box::pin(tokio::time::sleep(Duration::ZERO)));
+        let mut talks = true;
+        let mut relist = Relist::new(self, base);
         let mut listening = Box::pin(self.listen(base));
         loop {
             tokio::select! {
                 () = stop.cancelled() => return "toolgate is stopping".to_owned(),
                 () = base.ended() => return "the conversation ended".to_owned(),
-                () = self.lost.notified() => {
-                    if let Err(fault) = self.list_again(base).await { return fault.what; }
-                }
+                () = self.lost.notified() => relist.suspect(),
+                () = self.stale.notified() => relist.changed(),
                 why = &mut listening => return why,
                 said = unsolicited.recv(), if talks => match said {
-                    Some(Inbound::Message(message)) if message.method == "notifications/tools/list_changed" => self.stale.notify_one(),
+                    Some(Inbound::Message(message)) if message.method == "notifications/tools/list_changed" => relist.changed(),
                     Some(Inbound::Message(message)) if message.kind == Kind::Request => self.decline(base, message).await,
                     Some(_) => {}
                     None => talks = false,
                 },
-                () = self.stale.notified(), if !stale => stale = true,
-                () = &mut due, if stale => {
-                    if let Err(fault) = self.list_again(base).await { return fault.what; }
-                    (stale, due) = (false, Box::pin(tokio::time::sleep(BETWEEN_LISTINGS)));
-                }
+                listed = relist.next() => if let Err(fault) = listed { return fault.what; },
             }
         }
     }
 
-    async fn list_again(&self, base: &Link) -> Result<(), Fault> {
-        let Some(up) = self.up() else { return Ok(()) };
-        let catalog = Arc::new(self.list(base, &up.verdict).await?);
-        let again = Up { verdict: up.verdict.clone(), shared: up.shared.clone(), base: up.base.clone(), catalog };
-        self.state.send_replace(State::Up(Arc::new(again)));
-        Ok(())
+    /// Asks for its tools again.
+    pub(super) async fn list_from(&self, base: &Link) -> Result<Catalog, Fault> {
+        let Some(up) = self.up() else { return Err(Fault::unsent("the tool server is down")) };
+        self.list(base, &up.verdict).await
+    }
+
+    /// It has these tools from now on.
+    pub(super) fn lists(&self, catalog: Catalog) {
+        let Some(up) = self.up() else { return };
+        let (verdict, shared, base) = (up.verdict.clone(), up.shared.clone(), up.base.clone());
+        self.state.send_replace(State::Up(Arc::new(Up { verdict, shared, catalog: Arc::new(catalog), base })));
     }
 
     /// The base session has no agent behind it, so a server that asks it something is told so.

@@ -41,6 +41,7 @@ mod packs;
 mod passthrough;
 mod pins;
 mod races;
+mod relist;
 mod reload;
 mod reports;
 mod results;

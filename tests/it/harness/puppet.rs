@@ -56,6 +56,7 @@ struct Strings {
     capabilities: Value,
     tools: Mutex<Vec<Value>>,
     page: usize,
+    ttl: u64,
     seen: Mutex<Vec<Seen>>,
     news: Notify,
     script: Mutex<Script>,
@@ -87,6 +88,8 @@ pub struct Making {
     pub tools: Vec<Value>,
     /// Tools on one page.
     pub page: usize,
+    /// For how long its listing counts, in milliseconds.
+    pub ttl: u64,
 }
 
 impl Default for Making {
@@ -95,7 +98,7 @@ impl Default for Making {
             "tools": { "listChanged": true }, "resources": { "subscribe": true, "listChanged": true },
             "prompts": { "listChanged": true }, "completions": {}, "logging": {}, "tasks": {},
         });
-        Self { modern: true, legacy: true, capabilities, tools: Vec::new(), page: usize::MAX }
+        Self { modern: true, legacy: true, capabilities, tools: Vec::new(), page: usize::MAX, ttl: 60_000 }
     }
 }
 
@@ -117,6 +120,7 @@ impl Puppet {
             capabilities: making.capabilities,
             tools: Mutex::new(making.tools),
             page: making.page,
+            ttl: making.ttl,
             seen: Mutex::default(),
             news: Notify::new(),
             script: Mutex::new(script),
@@ -258,9 +262,14 @@ impl Puppet {
         self.strings.closed.lock().unwrap().clone()
     }
 
+    /// Other tools from now on, and nobody is told.
+    pub fn changes_tools_silently(&self, tools: Vec<Value>) {
+        *self.strings.tools.lock().unwrap() = tools;
+    }
+
     /// Other tools from now on; whoever listens is told.
     pub async fn changes_tools(&self, tools: Vec<Value>) {
-        *self.strings.tools.lock().unwrap() = tools;
+        self.changes_tools_silently(tools);
         self.tells(json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" })).await;
     }
 
@@ -303,7 +312,7 @@ impl Strings {
         let start: usize = cursor.and_then(Value::as_str).map_or(0, |cursor| cursor.parse().unwrap());
         let end = tools.len().min(start.saturating_add(self.page));
         let mut result =
-            json!({ "tools": tools[start..end], "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public" });
+            json!({ "tools": tools[start..end], "resultType": "complete", "ttlMs": self.ttl, "cacheScope": "public" });
         if end < tools.len() {
             result["nextCursor"] = json!(end.to_string());
         }

@@ -124,7 +124,7 @@ impl Ground {
 
 fn servers(connections: &Connections) -> Arc<Servers> {
     let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
-    let settings = Settings { name: bank(), transport, timeout: LONGEST, start_timeout: TIMEOUT };
+    let settings = Settings { name: bank(), transport, timeout: LONGEST, start_timeout: TIMEOUT, refresh: TIMEOUT };
     let around = Surroundings { connections: connections.clone(), guard: "toolgate".into(), leftovers: Arc::default() };
     Arc::new(Servers::new(vec![settings], &around))
 }
@@ -196,9 +196,9 @@ impl World {
             let (input, output) = tokio::io::split(ours);
             let (conversation, _) = Conversation::start(&bank(), input, output, std::future::pending());
             let link = Arc::new(Link::over(Arc::new(conversation)));
-            server.stands(Some(link.clone()));
+            server.stands(Some(link.clone()), None);
             link.ended().await;
-            server.stands(None);
+            server.stands(None, None);
             self.some(500).await;
         }
     }
@@ -209,7 +209,7 @@ impl World {
         if let Some(Process { group, .. }) = &process {
             self.schedule.kill(*group);
         }
-        self.ground.servers.all()[0].stands(None);
+        self.ground.servers.all()[0].stands(None, None);
         drop(process);
     }
 
