@@ -2,6 +2,7 @@
 //! servers. A message is classified by its body first (PROTOCOL §4.2).
 
 pub mod accept;
+mod alike;
 mod body;
 mod checks;
 pub mod crowd;

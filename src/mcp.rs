@@ -4,6 +4,7 @@ pub mod answer;
 pub mod canonical;
 pub mod headers;
 pub mod json;
+pub mod members;
 pub mod message;
 pub mod methods;
 pub mod pretty;

@@ -2,7 +2,7 @@
 //!
 //! The ladder, top to bottom: connection, path, caller, body, era. What stands below never runs when a rung above refuses.
 
-use super::body::{Answer, empty, error};
+use super::body::{Answer, empty, error, json};
 use super::checks;
 use super::modern::is_modern;
 use super::{Door, Known};
@@ -116,7 +116,13 @@ impl Door {
             Ok(message) => message,
             Err(reason) => return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason.to_string()),
         };
-        self.classified(scope, known, head.headers, message).await
+        let in_session = message.kind == Kind::Request && !is_modern(&message);
+        match self.plain(&known, message) {
+            Ok(message) => self.classified(scope, known, head.headers, message).await,
+            // To SDKs of old an HTTP error is the end of their session.
+            Err(refused) if in_session => json(StatusCode::OK, &refused),
+            Err(refused) => json(StatusCode::BAD_REQUEST, &refused),
+        }
     }
 
     /// The era is read from the body; a header can only contradict it (PROTOCOL §4.2).
@@ -132,7 +138,7 @@ impl Door {
             Kind::Request if says_modern || message.method == "server/discover" => {
                 let words = "a request of 2026-07-28 needs `params._meta` with its protocol version and capabilities";
                 let refused = Message::error(message.id, INVALID_PARAMS, words, None);
-                super::body::json(StatusCode::BAD_REQUEST, &refused)
+                json(StatusCode::BAD_REQUEST, &refused)
             }
             Kind::Notification if message.method == "tools/call" => error(
                 StatusCode::BAD_REQUEST,

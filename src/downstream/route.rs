@@ -157,7 +157,7 @@ impl Door {
     fn call(&self, arrived: Arrived, (outlet, waiting): (Outlet, Waiting)) -> Result<(tracing::Span, Call), Message> {
         let message = &arrived.message;
         let refuse = |code, words: &str| Err(Message::error(message.id.clone(), code, words, None));
-        if !message.rest.is_empty() {
+        if !message.unknown.is_empty() {
             return refuse(
                 INVALID_REQUEST,
                 "a tools/call has the members jsonrpc, id, method and params, and no others",

@@ -102,6 +102,11 @@ impl Desk {
             }
             return;
         };
+        let message = match self.door.plain(&known, message) {
+            Ok(message) => message,
+            Err(refused) => return self.say(&refused).await,
+        };
+        let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
         match (message.kind, &self.session) {
             (Kind::Request, _) if is_modern(&message) => match self.door.envelope(&self.scope, &message, None) {
                 Ok(revision) => self.start(Arrived {

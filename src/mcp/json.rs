@@ -10,11 +10,13 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 pub mod fold;
+mod levels;
 pub mod place;
 mod scalars;
 mod scan;
 mod split;
 
+pub use levels::{Alike, Inside, Level};
 pub use scalars::{Kind, Scalar, Scalars};
 pub use split::{Members, Object};
 

@@ -18,7 +18,7 @@ pub enum Kind {
     Response,
 }
 
-/// A message taken apart one level. Members that JSON-RPC does not know stay in `rest`.
+/// A message taken apart one level. Only what JSON-RPC knows of it is written again, whatever it is and wherever it goes.
 #[derive(Debug, Clone)]
 pub struct Message {
     /// What it is.
@@ -31,8 +31,8 @@ pub struct Message {
     pub body: Option<Text>,
     /// Whether `body` of a response is its `error`.
     pub is_error: bool,
-    /// Members JSON-RPC does not know, in order.
-    pub rest: Object,
+    /// Names of members that JSON-RPC does not know, in order, to be judged: nothing of them is kept.
+    pub unknown: Vec<String>,
 }
 
 /// Why a JSON value is not one JSON-RPC message.
@@ -68,7 +68,7 @@ impl Message {
             return Err(NotAMessage::Batch);
         }
         let (mut version, mut id, mut method, mut params) = (None, None, None, None);
-        let (mut result, mut error, mut rest) = (None, None, Object::new());
+        let (mut result, mut error, mut unknown) = (None, None, Vec::new());
         for (key, value) in text.members().ok_or(NotAMessage::NotAnObject)? {
             match &*key {
                 "jsonrpc" => version = Some(value),
@@ -77,7 +77,7 @@ impl Message {
                 "params" => params = Some(value),
                 "result" => result = Some(value),
                 "error" => error = Some(value),
-                _ => rest.set(&key, value),
+                _ => unknown.push(key.into_owned()),
             }
         }
         if version.is_none_or(|version| version.as_bytes() != b"\"2.0\"") {
@@ -92,11 +92,11 @@ impl Message {
                 }
                 let kind = if id.is_some() { Kind::Request } else { Kind::Notification };
                 let id = id.map(checked_id).transpose()?;
-                Ok(Self { kind, id, method, body: params, is_error: false, rest })
+                Ok(Self { kind, id, method, body: params, is_error: false, unknown })
             }
             (None, Some(body), None) | (None, None, Some(body)) if params.is_none() => {
                 let id = id.filter(|id| !id.is_null()).map(checked_id).transpose()?;
-                Ok(Self { kind: Kind::Response, id, method: String::new(), body: Some(body), is_error, rest })
+                Ok(Self { kind: Kind::Response, id, method: String::new(), body: Some(body), is_error, unknown })
             }
             _ => Err(NotAMessage::Shape),
         }
@@ -110,19 +110,19 @@ impl Message {
             method: method.to_owned(),
             body: params,
             is_error: false,
-            rest: Object::new(),
+            unknown: Vec::new(),
         }
     }
 
     /// A notification of ours.
     pub fn notification(method: &str, params: Option<Text>) -> Self {
         let (kind, method) = (Kind::Notification, method.to_owned());
-        Self { kind, id: None, method, body: params, is_error: false, rest: Object::new() }
+        Self { kind, id: None, method, body: params, is_error: false, unknown: Vec::new() }
     }
 
     /// A response of ours.
     pub fn response(id: Option<Text>, body: Text, is_error: bool) -> Self {
-        Self { kind: Kind::Response, id, method: String::new(), body: Some(body), is_error, rest: Object::new() }
+        Self { kind: Kind::Response, id, method: String::new(), body: Some(body), is_error, unknown: Vec::new() }
     }
 
     /// An error response of ours. `data` adds to code and words.
@@ -164,9 +164,6 @@ impl Message {
         };
         if self.body.is_some() {
             member(&mut out, name, body);
-        }
-        for (key, value) in self.rest.iter() {
-            member(&mut out, key, value.as_bytes());
         }
         out.push(b'}');
         Bytes::from(out)

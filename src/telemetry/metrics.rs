@@ -12,6 +12,7 @@ pub use labels::{CallLabels, Outcome, Reload};
 
 use crate::model::ids::ServerName;
 use crate::model::scrub::KNOWN;
+use crate::model::tally::LOOK_ALIKES;
 use effects::Effects;
 use labels::{Hidden, Pair, Server};
 use parking_lot::Mutex;
@@ -57,6 +58,7 @@ pub struct Metrics {
     refused: Family<Pair, Counter>,
     ledger_dropped: Counter,
     secrets_removed: Counter,
+    look_alikes: Counter,
     sessions: Gauge,
     effects: Effects,
 }
@@ -101,6 +103,7 @@ impl Metrics {
             refused: Family::default(),
             ledger_dropped: Counter::default(),
             secrets_removed: Counter::default(),
+            look_alikes: Counter::default(),
             sessions: Gauge::default(),
             effects: Effects::new(),
         };
@@ -181,6 +184,11 @@ impl Metrics {
             "toolgate_secrets_removed",
             "Messages and comments of tool servers that secrets were taken out of",
             self.secrets_removed.clone(),
+        );
+        registry.register(
+            "toolgate_look_alikes",
+            "Members of messages that only looked like known ones, refused or taken out",
+            self.look_alikes.clone(),
         );
         registry.register("toolgate_sessions", "Open sessions of agents", self.sessions.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -336,6 +344,7 @@ impl Metrics {
     /// All metrics in the `OpenMetrics` text format, see [`CONTENT_TYPE`].
     pub fn render(&self) -> String {
         self.secrets_removed.inner().store(KNOWN.removed(), Ordering::Relaxed);
+        self.look_alikes.inner().store(LOOK_ALIKES.so_far(), Ordering::Relaxed);
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {
             tracing::error!("the metrics could not be written as text; the scrape is cut short");

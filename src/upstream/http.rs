@@ -10,6 +10,7 @@ use super::Inbound;
 use crate::failpoint;
 use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION, encode, name_of};
 use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::members::of_server;
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
 use crate::mcp::scrub;
@@ -452,10 +453,11 @@ fn of_status(status: StatusCode) -> Fault {
     Fault { status: Some(status.as_u16()), ..fault }
 }
 
-/// Reads what a server sent as one message, without the secrets that it repeats.
+/// Reads what a server sent as one message, without the secrets that it repeats, and without look-alikes.
 pub fn read(bytes: Bytes) -> Result<Message, Fault> {
     let text = scrub::read(bytes)
         .map_err(|malformed| Fault::after_sending(format!("the tool server sent unreadable JSON: {malformed}")))?;
     Message::parse(&text)
+        .map(of_server)
         .map_err(|reason| Fault::after_sending(format!("the tool server sent no JSON-RPC message: {reason}")))
 }

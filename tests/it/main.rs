@@ -18,6 +18,7 @@ mod children;
 mod contracts;
 mod diagnostics;
 mod disable;
+mod envelopes;
 mod example_003;
 mod exemptions;
 mod failures;

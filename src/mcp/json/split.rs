@@ -134,7 +134,7 @@ pub(super) fn elements(text: &Bytes) -> Vec<Text> {
     }
 }
 
-fn pass(text: &[u8], mut at: usize, over: &[u8]) -> usize {
+pub(super) fn pass(text: &[u8], mut at: usize, over: &[u8]) -> usize {
     while text.get(at).is_some_and(|byte| over.contains(byte)) {
         at += 1;
     }
@@ -142,7 +142,7 @@ fn pass(text: &[u8], mut at: usize, over: &[u8]) -> usize {
 }
 
 /// The end of the value that starts at `at`.
-fn skip(text: &[u8], mut at: usize) -> usize {
+pub(super) fn skip(text: &[u8], mut at: usize) -> usize {
     match text.get(at) {
         Some(b'"') => skip_string(text, at),
         Some(b'{' | b'[') => {

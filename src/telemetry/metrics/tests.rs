@@ -78,6 +78,7 @@ fn names_are_the_promised_ones() {
             "toolgate_journal_sync_seconds",
             "toolgate_latency_ms",
             "toolgate_ledger_entries_dropped_total",
+            "toolgate_look_alikes_total",
             "toolgate_normalized_schemas_total",
             "toolgate_policy_stale",
             "toolgate_quarantined_tools",

@@ -3,6 +3,7 @@
 use super::{AFTERMATH, Line, Shared};
 use crate::failpoint;
 use crate::mcp::answer::INTERNAL;
+use crate::mcp::members::of_server;
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::scrub;
 use crate::upstream::Inbound;
@@ -127,5 +128,5 @@ impl Shared {
 }
 
 fn understand(line: Bytes) -> Option<Message> {
-    Message::parse(&scrub::read(line).ok()?).ok()
+    Message::parse(&scrub::read(line).ok()?).ok().map(of_server)
 }

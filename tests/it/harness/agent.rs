@@ -1,8 +1,8 @@
 //! An agent that sends exact bytes over a connection of its own for each request, and a little convenience on top for
 //! both wires.
 
-use super::DEADLINE;
 use super::tool_server::script::{LEGACY, MODERN, VERSION_KEY};
+use super::{DEADLINE, folding};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -248,7 +248,9 @@ impl Streaming {
             loop {
                 if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = self.pending.drain(..=end).collect();
-                    return Some(String::from_utf8(line).unwrap().trim_end().to_owned());
+                    let line = String::from_utf8(line).unwrap().trim_end().to_owned();
+                    folding::reads_events(&line);
+                    return Some(line);
                 }
                 assert!(chunked, "only chunked bodies are read line by line");
                 let chunk = chunk(&mut self.reader).await.filter(|chunk| !chunk.is_empty())?;
@@ -280,6 +282,10 @@ pub async fn exchange(address: SocketAddr, bytes: Vec<u8>) -> Option<Answer> {
     tokio::time::timeout(DEADLINE, async {
         let Streaming { mut head, mut reader, _writer, .. } = open(address, bytes).await?;
         head.body = body(&head, &mut reader).await?;
+        match head.header("content-type") {
+            Some("text/event-stream") => folding::reads_events(&head.text()),
+            _ => folding::reads(&head.text()),
+        }
         Some(head)
     })
     .await

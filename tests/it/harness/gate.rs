@@ -2,7 +2,7 @@
 
 use super::agent::{Agent, Answer, exchange, get};
 use super::tool_server::ToolServer;
-use super::{DEADLINE, until, until_or};
+use super::{DEADLINE, folding, until, until_or};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -48,7 +48,7 @@ pub fn undo(tool: &str) -> String {
 /// A configuration in the making. A clone starts again in the same directory, as after a restart.
 #[derive(Clone)]
 pub struct Setup {
-    directory: Arc<TempDir>,
+    directory: Arc<Directory>,
     servers: String,
     policy: String,
     mode: &'static str,
@@ -61,13 +61,22 @@ pub struct Setup {
     program: PathBuf,
 }
 
+/// A directory that is looked at once more before it goes.
+struct Directory(TempDir);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        folding::judge_children(self.0.path());
+    }
+}
+
 impl Setup {
     /// No servers, no policy, no callers, `enforce`, any ports.
     pub fn new() -> Self {
         // Files that others may write are refused, whatever the developer's own habit is.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         Self {
-            directory: Arc::new(tempfile::tempdir().unwrap()),
+            directory: Arc::new(Directory(tempfile::tempdir().unwrap())),
             servers: String::new(),
             policy: String::new(),
             mode: "enforce",
@@ -105,7 +114,7 @@ impl Setup {
 
     /// Where a child of that name notes what it executes.
     pub fn log_of(&self, name: &str) -> PathBuf {
-        self.directory.path().join(format!("{name}.executions"))
+        self.directory().join(format!("{name}.executions"))
     }
 
     /// The policy file, whole.
@@ -188,7 +197,7 @@ impl Setup {
 
     /// The directory of configuration, policy, data and log.
     pub fn directory(&self) -> &Path {
-        self.directory.path()
+        self.directory.0.path()
     }
 
     /// Writes the files; the configuration's path.

@@ -4,6 +4,7 @@
 //! Nothing here sleeps for a time and hopes: whoever waits, waits for a condition, with a deadline.
 
 pub mod agent;
+pub mod folding;
 pub mod gate;
 pub mod hook_server;
 pub mod puppet;

@@ -2,7 +2,7 @@
 //! answers everything else as the test says, also bit by bit.
 
 use super::tool_server::script::MODERN;
-use super::{DEADLINE, until as within};
+use super::{DEADLINE, folding, until as within};
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -396,6 +396,7 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         _ => return bare(405),
     }
     let bytes = axum::body::to_bytes(body, 64 << 20).await.unwrap();
+    folding::reads(&String::from_utf8_lossy(&bytes));
     let seen = Seen { headers: head.headers, body: serde_json::from_slice(&bytes).unwrap() };
     let modern = seen.header("mcp-protocol-version") == Some(MODERN);
     let method = seen.method().to_owned();

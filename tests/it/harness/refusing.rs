@@ -1,5 +1,6 @@
 //! The oracle on HTTP/2 over TLS, frame by frame: its tools say by name how they refuse the first stream that calls them.
 
+use super::folding;
 use super::tool_server::script::{Eras, answer, done};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
@@ -131,6 +132,7 @@ async fn connection(stream: TcpStream, acceptor: &TlsAcceptor, calls: &Calls) ->
                 }
                 if frame.flags & END != 0 {
                     let body = bodies.remove(&frame.stream).unwrap_or_default();
+                    folding::reads(&String::from_utf8_lossy(&body));
                     respond(&mut tls, frame.stream, &serde_json::from_slice(&body).unwrap(), calls).await?;
                 }
             }

@@ -4,7 +4,7 @@ use super::agent::anew;
 use super::gate::Setup;
 use super::stdio::StdioGate;
 use super::tool_server::script::{LEGACY, MODERN, VERSION_KEY};
-use super::{DEADLINE, gate};
+use super::{DEADLINE, folding, gate};
 use base64::Engine as _;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -349,11 +349,13 @@ impl Reading {
             }
         }
         while self.more().await {}
+        folding::reads(&self.buffer);
         serde_json::from_str(&self.buffer).unwrap_or_else(|_| panic!("{} {:?}", self.status, self.buffer))
     }
 }
 
 fn block_of(text: &str) -> Block {
+    folding::reads_events(text);
     if let Some(comment) = text.strip_prefix(':') {
         return Block::Comment(comment.to_owned());
     }

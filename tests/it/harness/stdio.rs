@@ -1,8 +1,8 @@
 //! `toolgate stdio` as an agent runs it: one line out, one line in.
 
-use super::DEADLINE;
 use super::agent::Answer;
 use super::gate::Setup;
+use super::{DEADLINE, folding};
 use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
@@ -44,6 +44,7 @@ impl StdioGate {
     /// Reads a line; its status is 0, for there is none. None: the end.
     pub async fn read(&mut self) -> Option<Answer> {
         let line = tokio::time::timeout(DEADLINE, self.output.next_line()).await.expect("a line in time").unwrap()?;
+        folding::reads(&line);
         Some(Answer { status: 0, headers: Vec::new(), body: line.into_bytes() })
     }
 

@@ -1,5 +1,6 @@
 //! The oracle on standard input and output. Its tools say by name how they misbehave; all take any object.
 
+use super::folding::disagreement;
 use super::script::{Eras, Log, answer, done, execution};
 use crate::serve::Failure;
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ const TOOLS: &[&str] = &[
     "asks",
     "long_line",
     "echoes",
+    "says",
 ];
 
 /// Serves until its input ends; with `stubborn` it lives on then, whatever signal comes that can be ignored.
@@ -28,11 +30,16 @@ const TOOLS: &[&str] = &[
 /// # Errors
 /// When the log or a pipe breaks.
 pub fn serve(log: &Path, eras: Eras, stubborn: bool) -> Result<(), Failure> {
+    let mut beside = log.as_os_str().to_owned();
+    beside.push(".disagreements");
     let log = Log::open(log)?;
     let tools: Vec<Value> =
         TOOLS.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
+        if let Some(words) = disagreement(&line) {
+            Log::open(beside.as_ref())?.note(&json!(words))?;
+        }
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         if message.get("id").is_none() || message.get("method").is_none() {
             continue;
@@ -88,9 +95,27 @@ fn execute(log: &Log, message: &Value, line: &str) -> Result<(), Failure> {
             answer["result"]["content"][0]["text"] = json!(said);
             say(&answer)
         }
+        "says" => {
+            for line in params["arguments"]["lines"].as_array().into_iter().flatten() {
+                say(&said(line.as_str().unwrap_or_default(), message))?;
+            }
+            Ok(())
+        }
         "long_line" => line_of(&"x".repeat(5 << 20)),
         _ => say(&done(message)),
     }
+}
+
+/// What a call wants said: an answer, which has the id 0, under the call's own, and progress under its token.
+fn said(line: &str, call: &Value) -> Value {
+    let mut said: Value = serde_json::from_str(line).unwrap_or_default();
+    if said["id"] == 0 {
+        said["id"] = call["id"].clone();
+    }
+    if said["method"] == "notifications/progress" {
+        said["params"]["progressToken"] = call["params"]["_meta"]["progressToken"].clone();
+    }
+    said
 }
 
 fn say(message: &Value) -> Result<(), Failure> {

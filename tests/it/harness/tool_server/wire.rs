@@ -1,5 +1,6 @@
 //! The oracle's connections: HTTP/1.1 by hand, so that nothing stands between a scenario and the bytes.
 
+use super::super::folding;
 use super::script::{Eras, answer, execution, is_modern};
 use super::{Behaviour, Shared};
 use serde_json::{Map, Value, json};
@@ -58,6 +59,7 @@ async fn read(reader: &mut BufReader<OwnedReadHalf>) -> Option<Request> {
 }
 
 async fn respond(shared: &Shared, request: &Request, to: &mut OwnedWriteHalf) -> Option<()> {
+    folding::reads(&request.body);
     let message = serde_json::from_str::<Value>(&request.body);
     let method = message.as_ref().ok().and_then(|message| message["method"].as_str());
     shared.requests.lock().unwrap().push(method.unwrap_or(&request.method).to_owned());

@@ -1,0 +1,168 @@
+//! Members whose names only look like known ones: one pass over a text, along what is known of it (SECURITY §3A A2).
+//!
+//! Some peers fold the case of names, and the last of two equal ones wins with them: to them `Name` is the `name`.
+
+use super::Text;
+use super::decode;
+use super::fold::folded;
+use super::split::{pass, skip, skip_string};
+use bytes::Bytes;
+use std::ops::Range;
+
+/// What is known of the members of an object.
+#[derive(Debug)]
+pub struct Level {
+    /// The object, as people read of it.
+    pub place: &'static str,
+    /// The names of members, and what stands in them. What is frequent stands first.
+    pub members: &'static [(&'static str, Inside)],
+    /// Beginnings of names that belong to somebody.
+    pub prefixes: &'static [&'static str],
+}
+
+/// What stands in a member.
+#[derive(Debug, Clone, Copy)]
+pub enum Inside {
+    /// What nobody here knows.
+    Anything,
+    /// An object, or a list of such objects.
+    Objects(&'static Level),
+    /// An object whose members have names of anybody's choice, each of them such an object.
+    Each(&'static Level),
+}
+
+/// A member whose name only looks like a known one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alike {
+    /// The object it is in.
+    pub place: &'static str,
+    /// Its name.
+    pub name: String,
+    /// What it looks like.
+    pub like: &'static str,
+    /// Where name and value stand in the text; empty where there is no text.
+    pub range: Range<usize>,
+}
+
+impl Level {
+    /// What `name` looks like, if it only looks like a known one.
+    pub fn alike(&self, name: &str) -> Option<&'static str> {
+        if self.inside(name).is_some() {
+            return None;
+        }
+        if name.is_ascii() {
+            let is_like = |known: &str| known.eq_ignore_ascii_case(name);
+            let begins = |prefix: &str| {
+                name.get(..prefix.len()).is_some_and(|start| start != prefix && start.eq_ignore_ascii_case(prefix))
+            };
+            return self.find(is_like, begins);
+        }
+        // Some take the capital dotted i for an i, and drop the dot.
+        let folded = folded(name).replace('\u{307}', "");
+        let begins = |prefix: &str| folded.starts_with(prefix) && !name.starts_with(prefix);
+        self.find(|known| known.eq_ignore_ascii_case(&folded), begins)
+    }
+
+    fn find(&self, is_like: impl Fn(&str) -> bool, begins: impl Fn(&str) -> bool) -> Option<&'static str> {
+        let known = self.members.iter().map(|(known, _)| *known).find(|known| is_like(known));
+        known.or_else(|| self.prefixes.iter().copied().find(|prefix| begins(prefix)))
+    }
+
+    fn inside(&self, name: &str) -> Option<Inside> {
+        self.members.iter().find(|(known, _)| *known == name).map(|(_, inside)| *inside)
+    }
+}
+
+impl Text {
+    /// The members whose names only look like what `level` knows, in order, outermost first.
+    pub fn alike(&self, level: &'static Level) -> Vec<Alike> {
+        let mut walk = Walk { text: &self.0, at: 0, found: Vec::new() };
+        walk.value(Inside::Objects(level));
+        walk.found
+    }
+
+    /// The text without these members of it. Everything else stays as it was written.
+    #[must_use]
+    pub fn without(&self, members: &[Alike]) -> Self {
+        let mut out = Vec::with_capacity(self.0.len());
+        let mut at = 0;
+        for member in members {
+            out.extend_from_slice(&self.0[at..member.range.start]);
+            at = pass(&self.0, member.range.end, b" \t\n\r");
+            if self.0.get(at) == Some(&b',') {
+                at += 1;
+                continue;
+            }
+            // It was the last one: the comma before it goes with it.
+            let end = out.trim_ascii_end().len();
+            if out[..end].ends_with(b",") {
+                out.truncate(end - 1);
+            }
+        }
+        out.extend_from_slice(&self.0[at..]);
+        Self(Bytes::from(out))
+    }
+}
+
+struct Walk<'t> {
+    text: &'t [u8],
+    at: usize,
+    found: Vec<Alike>,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, inside: Inside) {
+        match (inside, self.text.get(self.at)) {
+            (Inside::Objects(level), Some(b'{')) => self.object(Some(level), Inside::Anything),
+            (Inside::Each(level), Some(b'{')) => self.object(None, Inside::Objects(level)),
+            (Inside::Objects(level), Some(b'[')) => self.list(level),
+            _ => self.at = skip(self.text, self.at),
+        }
+    }
+
+    /// The members of an object, by what is known of them; where nothing is, all of them are `other`.
+    fn object(&mut self, level: Option<&'static Level>, other: Inside) {
+        self.at += 1;
+        loop {
+            let start = pass(self.text, self.at, b", \t\n\r");
+            if self.text.get(start) != Some(&b'"') {
+                self.at = start + 1;
+                return;
+            }
+            let key = start..skip_string(self.text, start);
+            self.at = pass(self.text, key.end, b": \t\n\r");
+            let Some(level) = level else {
+                self.value(other);
+                continue;
+            };
+            let Some(name) = decode(&self.text[key]) else {
+                self.at = skip(self.text, self.at);
+                continue;
+            };
+            if let Some(inside) = level.inside(&name) {
+                self.value(inside);
+                continue;
+            }
+            self.at = skip(self.text, self.at);
+            if let Some(like) = level.alike(&name) {
+                let range = start..self.at;
+                self.found.push(Alike { place: level.place, name: name.into_owned(), like, range });
+            }
+        }
+    }
+
+    fn list(&mut self, level: &'static Level) {
+        self.at += 1;
+        loop {
+            self.at = pass(self.text, self.at, b", \t\n\r");
+            match self.text.get(self.at) {
+                None | Some(b']') => {
+                    self.at += 1;
+                    return;
+                }
+                Some(b'{') => self.object(Some(level), Inside::Anything),
+                Some(_) => self.at = skip(self.text, self.at),
+            }
+        }
+    }
+}

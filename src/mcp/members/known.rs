@@ -1,0 +1,444 @@
+//! The closed list of what members a message is known to have, by the object that they are in, in any revision served
+//! (PROTOCOL §1, §3).
+//!
+//! Arguments, schemas, structured content and the values of members that nobody here knows have names of anybody's choice.
+
+use crate::mcp::json::{Inside, Level};
+use Inside::{Anything, Each, Objects};
+
+/// The message itself.
+pub(super) static ENVELOPE: Level = Level {
+    place: "the message",
+    members: &[
+        ("jsonrpc", Anything),
+        ("id", Anything),
+        ("method", Anything),
+        ("params", Anything),
+        ("result", Anything),
+        ("error", Anything),
+    ],
+    prefixes: &[],
+};
+
+/// `_meta`, wherever it stands.
+static META: Level = Level {
+    place: "`_meta`",
+    members: &[
+        ("io.modelcontextprotocol/protocolVersion", Anything),
+        ("io.modelcontextprotocol/clientCapabilities", Objects(&CAPABILITIES)),
+        ("io.modelcontextprotocol/clientInfo", Objects(&IMPLEMENTATION)),
+        ("progressToken", Anything),
+        ("traceparent", Anything),
+        ("tracestate", Anything),
+        ("baggage", Anything),
+        ("io.modelcontextprotocol/logLevel", Anything),
+        ("io.modelcontextprotocol/subscriptionId", Anything),
+        ("io.modelcontextprotocol/related-task", Objects(&RELATED)),
+        ("io.modelcontextprotocol/model-immediate-response", Anything),
+        ("io.modelcontextprotocol/serverInfo", Objects(&IMPLEMENTATION)),
+        ("dev.toolgate/idempotencyKey", Anything),
+        ("dev.toolgate/session", Anything),
+        ("dev.toolgate/task", Anything),
+        ("dev.toolgate/state", Anything),
+        ("dev.toolgate/hops", Anything),
+        ("dev.toolgate/fence", Anything),
+        ("dev.toolgate/decision", Anything),
+    ],
+    prefixes: &["dev.toolgate/", "io.modelcontextprotocol/"],
+};
+
+/// `params` of any request or notification.
+pub(super) static PARAMS: Level = Level {
+    place: "`params`",
+    members: &[
+        ("name", Anything),
+        ("arguments", Anything),
+        ("_meta", Objects(&META)),
+        ("task", Objects(&TASK)),
+        ("inputResponses", Each(&ANSWER)),
+        ("requestState", Anything),
+        ("cursor", Anything),
+        ("uri", Anything),
+        ("taskId", Anything),
+        ("requestId", Anything),
+        ("reason", Anything),
+        ("progressToken", Anything),
+        ("progress", Anything),
+        ("total", Anything),
+        ("message", Anything),
+        ("level", Anything),
+        ("logger", Anything),
+        ("data", Anything),
+        ("ref", Objects(&REFERENCE)),
+        ("argument", Objects(&ARGUMENT)),
+        ("context", Objects(&CONTEXT)),
+        ("notifications", Objects(&NOTIFICATIONS)),
+        ("protocolVersion", Anything),
+        ("capabilities", Objects(&CAPABILITIES)),
+        ("clientInfo", Objects(&IMPLEMENTATION)),
+        ("messages", Objects(&SAID)),
+        ("modelPreferences", Objects(&PREFERENCES)),
+        ("systemPrompt", Anything),
+        ("includeContext", Anything),
+        ("temperature", Anything),
+        ("maxTokens", Anything),
+        ("stopSequences", Anything),
+        ("metadata", Anything),
+        ("tools", Objects(&TOOL)),
+        ("toolChoice", Objects(&CHOICE)),
+        ("mode", Anything),
+        ("requestedSchema", Anything),
+        ("url", Anything),
+        ("elicitationId", Anything),
+        ("status", Anything),
+        ("statusMessage", Anything),
+        ("createdAt", Anything),
+        ("lastUpdatedAt", Anything),
+        ("ttl", Anything),
+        ("ttlMs", Anything),
+        ("pollInterval", Anything),
+        ("pollIntervalMs", Anything),
+        ("inputRequests", Each(&QUESTION)),
+        ("result", Objects(&ENDED)),
+        ("error", Objects(&ERROR)),
+    ],
+    prefixes: &[],
+};
+
+/// `result` of a tool server.
+pub(super) static RESULT: Level = Level {
+    place: "`result`",
+    members: &[
+        ("content", Objects(&CONTENT)),
+        ("resultType", Anything),
+        ("structuredContent", Anything),
+        ("isError", Anything),
+        ("_meta", Objects(&META)),
+        ("task", Objects(&TASK)),
+        ("inputRequests", Each(&QUESTION)),
+        ("requestState", Anything),
+        ("tools", Objects(&TOOL)),
+        ("resources", Objects(&RESOURCE)),
+        ("resourceTemplates", Objects(&RESOURCE)),
+        ("prompts", Objects(&PROMPT)),
+        ("tasks", Objects(&TASK)),
+        ("nextCursor", Anything),
+        ("contents", Objects(&CONTENT)),
+        ("messages", Objects(&SAID)),
+        ("description", Anything),
+        ("completion", Objects(&COMPLETION)),
+        ("protocolVersion", Anything),
+        ("supportedVersions", Anything),
+        ("capabilities", Objects(&CAPABILITIES)),
+        ("serverInfo", Objects(&IMPLEMENTATION)),
+        ("instructions", Anything),
+        ("ttlMs", Anything),
+        ("cacheScope", Anything),
+        ("taskId", Anything),
+        ("status", Anything),
+        ("statusMessage", Anything),
+        ("createdAt", Anything),
+        ("lastUpdatedAt", Anything),
+        ("ttl", Anything),
+        ("pollInterval", Anything),
+        ("pollIntervalMs", Anything),
+        ("result", Objects(&ENDED)),
+        ("error", Objects(&ERROR)),
+    ],
+    prefixes: &[],
+};
+
+/// The result that a task ended with, inside what says so.
+static ENDED: Level = Level {
+    place: "the task's `result`",
+    members: &[
+        ("content", Objects(&CONTENT)),
+        ("resultType", Anything),
+        ("structuredContent", Anything),
+        ("isError", Anything),
+        ("_meta", Objects(&META)),
+        ("inputRequests", Anything),
+        ("requestState", Anything),
+    ],
+    prefixes: &[],
+};
+
+/// What an agent answers a tool server's request with.
+pub(super) static ANSWER: Level = Level {
+    place: "the answer",
+    members: &[
+        ("action", Anything),
+        ("content", Anything),
+        ("role", Anything),
+        ("model", Anything),
+        ("stopReason", Anything),
+        ("roots", Objects(&ROOT)),
+        ("_meta", Objects(&META)),
+        ("resultType", Anything),
+        ("task", Objects(&TASK)),
+        ("tasks", Objects(&TASK)),
+        ("nextCursor", Anything),
+        ("taskId", Anything),
+        ("status", Anything),
+        ("statusMessage", Anything),
+        ("createdAt", Anything),
+        ("lastUpdatedAt", Anything),
+        ("ttl", Anything),
+        ("pollInterval", Anything),
+    ],
+    prefixes: &[],
+};
+
+pub(super) static ERROR: Level = Level {
+    place: "`error`",
+    members: &[("code", Anything), ("message", Anything), ("data", Anything)],
+    prefixes: &[],
+};
+
+static TASK: Level = Level {
+    place: "the task",
+    members: &[
+        ("taskId", Anything),
+        ("ttl", Anything),
+        ("ttlMs", Anything),
+        ("status", Anything),
+        ("statusMessage", Anything),
+        ("createdAt", Anything),
+        ("lastUpdatedAt", Anything),
+        ("pollInterval", Anything),
+        ("pollIntervalMs", Anything),
+        ("_meta", Objects(&META)),
+    ],
+    prefixes: &[],
+};
+
+static RELATED: Level = Level { place: "the related task", members: &[("taskId", Anything)], prefixes: &[] };
+
+static CONTENT: Level = Level {
+    place: "the content",
+    members: &[
+        ("type", Anything),
+        ("text", Anything),
+        ("data", Anything),
+        ("mimeType", Anything),
+        ("annotations", Objects(&ANNOTATIONS)),
+        ("_meta", Objects(&META)),
+        ("resource", Objects(&EMBEDDED)),
+        ("uri", Anything),
+        ("blob", Anything),
+        ("name", Anything),
+        ("title", Anything),
+        ("description", Anything),
+        ("size", Anything),
+        ("icons", Anything),
+        ("id", Anything),
+        ("input", Anything),
+        ("toolUseId", Anything),
+        ("content", Anything),
+        ("structuredContent", Anything),
+        ("isError", Anything),
+    ],
+    prefixes: &[],
+};
+
+static EMBEDDED: Level = Level {
+    place: "the resource",
+    members: &[
+        ("uri", Anything),
+        ("mimeType", Anything),
+        ("text", Anything),
+        ("blob", Anything),
+        ("_meta", Objects(&META)),
+        ("name", Anything),
+        ("title", Anything),
+        ("description", Anything),
+        ("size", Anything),
+        ("icons", Anything),
+        ("annotations", Objects(&ANNOTATIONS)),
+    ],
+    prefixes: &[],
+};
+
+static ANNOTATIONS: Level = Level {
+    place: "`annotations`",
+    members: &[("audience", Anything), ("priority", Anything), ("lastModified", Anything)],
+    prefixes: &[],
+};
+
+static TOOL: Level = Level {
+    place: "the tool",
+    members: &[
+        ("name", Anything),
+        ("title", Anything),
+        ("description", Anything),
+        ("inputSchema", Anything),
+        ("outputSchema", Anything),
+        ("annotations", Objects(&HINTS)),
+        ("execution", Objects(&EXECUTION)),
+        ("icons", Anything),
+        ("_meta", Objects(&META)),
+    ],
+    prefixes: &[],
+};
+
+static HINTS: Level = Level {
+    place: "`annotations`",
+    members: &[
+        ("title", Anything),
+        ("readOnlyHint", Anything),
+        ("destructiveHint", Anything),
+        ("idempotentHint", Anything),
+        ("openWorldHint", Anything),
+    ],
+    prefixes: &[],
+};
+
+static EXECUTION: Level = Level { place: "`execution`", members: &[("taskSupport", Anything)], prefixes: &[] };
+
+static RESOURCE: Level = Level {
+    place: "the resource",
+    members: &[
+        ("uri", Anything),
+        ("uriTemplate", Anything),
+        ("name", Anything),
+        ("title", Anything),
+        ("description", Anything),
+        ("mimeType", Anything),
+        ("size", Anything),
+        ("icons", Anything),
+        ("annotations", Objects(&ANNOTATIONS)),
+        ("_meta", Objects(&META)),
+    ],
+    prefixes: &[],
+};
+
+static PROMPT: Level = Level {
+    place: "the prompt",
+    members: &[
+        ("name", Anything),
+        ("title", Anything),
+        ("description", Anything),
+        ("arguments", Anything),
+        ("icons", Anything),
+        ("_meta", Objects(&META)),
+    ],
+    prefixes: &[],
+};
+
+/// One message of a prompt, or of what a model is asked.
+static SAID: Level = Level {
+    place: "one of `messages`",
+    members: &[("role", Anything), ("content", Objects(&CONTENT)), ("_meta", Objects(&META))],
+    prefixes: &[],
+};
+
+/// What a tool server asks with its result.
+static QUESTION: Level = Level {
+    place: "one of `inputRequests`",
+    members: &[("method", Anything), ("params", Objects(&ASKED))],
+    prefixes: &[],
+};
+
+/// What it says of it: the `params` of what servers ask agents.
+static ASKED: Level = Level {
+    place: "`params`",
+    members: &[
+        ("_meta", Objects(&META)),
+        ("message", Anything),
+        ("mode", Anything),
+        ("requestedSchema", Anything),
+        ("url", Anything),
+        ("elicitationId", Anything),
+        ("messages", Objects(&SAID)),
+        ("modelPreferences", Objects(&PREFERENCES)),
+        ("systemPrompt", Anything),
+        ("includeContext", Anything),
+        ("temperature", Anything),
+        ("maxTokens", Anything),
+        ("stopSequences", Anything),
+        ("metadata", Anything),
+        ("tools", Objects(&TOOL)),
+        ("toolChoice", Objects(&CHOICE)),
+        ("task", Objects(&TASK)),
+    ],
+    prefixes: &[],
+};
+
+static COMPLETION: Level = Level {
+    place: "`completion`",
+    members: &[("values", Anything), ("total", Anything), ("hasMore", Anything)],
+    prefixes: &[],
+};
+
+static REFERENCE: Level = Level {
+    place: "`ref`",
+    members: &[("type", Anything), ("name", Anything), ("uri", Anything), ("title", Anything)],
+    prefixes: &[],
+};
+
+static ARGUMENT: Level =
+    Level { place: "`argument`", members: &[("name", Anything), ("value", Anything)], prefixes: &[] };
+
+static CONTEXT: Level = Level { place: "`context`", members: &[("arguments", Anything)], prefixes: &[] };
+
+static NOTIFICATIONS: Level = Level {
+    place: "`notifications`",
+    members: &[
+        ("toolsListChanged", Anything),
+        ("promptsListChanged", Anything),
+        ("resourcesListChanged", Anything),
+        ("resourceSubscriptions", Anything),
+        ("taskIds", Anything),
+    ],
+    prefixes: &[],
+};
+
+static IMPLEMENTATION: Level = Level {
+    place: "what introduces a program",
+    members: &[
+        ("name", Anything),
+        ("version", Anything),
+        ("title", Anything),
+        ("description", Anything),
+        ("websiteUrl", Anything),
+        ("icons", Anything),
+    ],
+    prefixes: &[],
+};
+
+static CAPABILITIES: Level = Level {
+    place: "the capabilities",
+    members: &[
+        ("roots", Anything),
+        ("sampling", Anything),
+        ("elicitation", Anything),
+        ("tasks", Anything),
+        ("extensions", Anything),
+        ("experimental", Anything),
+        ("tools", Anything),
+        ("resources", Anything),
+        ("prompts", Anything),
+        ("completions", Anything),
+        ("logging", Anything),
+    ],
+    prefixes: &[],
+};
+
+static PREFERENCES: Level = Level {
+    place: "`modelPreferences`",
+    members: &[
+        ("hints", Anything),
+        ("costPriority", Anything),
+        ("speedPriority", Anything),
+        ("intelligencePriority", Anything),
+    ],
+    prefixes: &[],
+};
+
+static CHOICE: Level = Level { place: "`toolChoice`", members: &[("mode", Anything)], prefixes: &[] };
+
+static ROOT: Level = Level {
+    place: "one of `roots`",
+    members: &[("uri", Anything), ("name", Anything), ("_meta", Objects(&META))],
+    prefixes: &[],
+};

@@ -1,0 +1,28 @@
+//! What is counted where no metrics are at hand; they read it when they are rendered.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A count that only grows.
+#[derive(Debug)]
+pub struct Tally(AtomicU64);
+
+/// Members whose names only look like known ones, refused or taken out, in messages of agents and tool servers.
+pub static LOOK_ALIKES: Tally = Tally::new();
+
+impl Tally {
+    const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Counts `more` of them. True when it is time to say so again: at each power of two, so that no log is filled.
+    pub fn add(&self, more: usize) -> bool {
+        let more = u64::try_from(more).unwrap_or(u64::MAX);
+        let before = self.0.fetch_add(more, Ordering::Relaxed);
+        before.checked_ilog2() != before.saturating_add(more).checked_ilog2()
+    }
+
+    /// How many there were.
+    pub fn so_far(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
