@@ -1,0 +1,239 @@
+//! One POST and what answers it: JSON, or an event stream, that a legacy server may take up again.
+
+use super::super::Inbound;
+use super::{Arriving, Endpoint, Wire};
+use crate::failpoint;
+use crate::mcp::json::{FROM_SERVER, Text};
+use crate::mcp::members::of_server;
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::revision::Era;
+use crate::mcp::scrub;
+use crate::mcp::sse::{Block, Framer};
+use crate::model::reply::Fault;
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Body as _;
+
+/// How long a broken-off event stream is waited for, unless the server says (PROTOCOL §3.1).
+const DEFAULT_RETRY_MS: u64 = 500;
+const LONGEST_RETRY_MS: u64 = 30_000;
+/// Longest part of an answer that is copied for being short, in bytes.
+const SHORT: usize = 4 << 10;
+/// Room that is made for the rest of an answer before it is there, in bytes: a server's word for its length is only a word.
+const AT_ONCE: usize = 1 << 20;
+/// How often one exchange is taken up again.
+const RESUMPTIONS: u32 = 20;
+
+/// One request on HTTP, until its answer.
+#[derive(Debug)]
+pub struct HttpExchange {
+    id: Text,
+    endpoint: Endpoint,
+    wire: Wire,
+    source: Source,
+    last_event: Option<String>,
+    retry_ms: u64,
+    resumptions: u32,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Nothing of it has left.
+    Ready(Message),
+    Json(Arriving),
+    Events(Arriving, Framer),
+    Interrupted,
+    Done,
+}
+
+impl HttpExchange {
+    /// An exchange that has not begun; the id of its request must be ours.
+    pub fn ready(endpoint: &Endpoint, wire: Wire, message: Message) -> Self {
+        let id = message.id.clone().unwrap_or_else(|| Text::string(""));
+        let (endpoint, source) = (endpoint.clone(), Source::Ready(message));
+        Self { id, endpoint, wire, source, last_event: None, retry_ms: DEFAULT_RETRY_MS, resumptions: 0 }
+    }
+
+    /// The exchange that `response` begins, for `message`.
+    pub fn of(response: Response<Arriving>, endpoint: &Endpoint, message: Message) -> Result<Self, Fault> {
+        let source = Source::of(response)?;
+        Ok(Self { source, ..Self::ready(endpoint, Wire::default(), message) })
+    }
+
+    /// Sends the request, once, and waits for the head of the answer. If this future is dropped before it completes, a
+    /// byte may have left, and nothing more arrives.
+    pub async fn begin(&mut self) -> Result<(), Fault> {
+        if !matches!(self.source, Source::Ready(_)) {
+            return Ok(());
+        }
+        let Source::Ready(message) = std::mem::replace(&mut self.source, Source::Done) else { return Ok(()) };
+        let response = self.endpoint.post(&message, &self.wire).await?;
+        failpoint::reached("first-response-byte");
+        // With or without a JSON-RPC error in it, this says that the session is no more (PROTOCOL §3.1).
+        if self.wire.session.is_some() && response.status() == StatusCode::NOT_FOUND {
+            return Err(of_status(StatusCode::NOT_FOUND));
+        }
+        self.source = Source::of(response)?;
+        Ok(())
+    }
+
+    /// What arrives next; none after the answer.
+    pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
+        self.begin().await?;
+        loop {
+            match std::mem::replace(&mut self.source, Source::Done) {
+                Source::Done | Source::Ready(_) => return Ok(None),
+                Source::Json(body) => return self.whole(body).await.map(Some),
+                Source::Interrupted => self.resume().await?,
+                Source::Events(body, framer) => {
+                    if let Some(inbound) = self.event(body, framer).await? {
+                        return Ok(Some(inbound));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn whole(&mut self, body: Arriving) -> Result<Inbound, Fault> {
+        failpoint::reached("mid-response");
+        let bytes = gather(Limited::new(body, FROM_SERVER.bytes)).await;
+        let bytes =
+            bytes.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
+        self.own(read(bytes)?)
+    }
+
+    fn own(&self, message: Message) -> Result<Inbound, Fault> {
+        if message.kind == Kind::Response
+            && message.id.as_ref() != Some(&self.id)
+            && !(message.is_error && message.id.is_none())
+        {
+            return Err(Fault::after_sending("the tool server answered with another request's id"));
+        }
+        Ok(Inbound::Message(message))
+    }
+
+    /// One step on the event stream. None: nothing to hand on yet, look again.
+    async fn event(&mut self, mut body: Arriving, mut framer: Framer) -> Result<Option<Inbound>, Fault> {
+        match framer.next_block() {
+            Some(Block::Comment(comment)) => {
+                self.source = Source::Events(body, framer);
+                Ok(Some(Inbound::Comment(comment)))
+            }
+            Some(Block::Event(event)) => {
+                self.retry_ms = event.retry.map_or(self.retry_ms, |retry| retry.min(LONGEST_RETRY_MS));
+                if event.id.is_some() {
+                    self.last_event = event.id;
+                }
+                if event.data.is_empty() || !matches!(event.name.as_str(), "" | "message") {
+                    self.source = Source::Events(body, framer);
+                    return Ok(None);
+                }
+                let inbound = self.own(read(event.data)?)?;
+                if !matches!(&inbound, Inbound::Message(message) if message.kind == Kind::Response) {
+                    self.source = Source::Events(body, framer);
+                }
+                Ok(Some(inbound))
+            }
+            None => {
+                match body.frame().await {
+                    Some(Ok(frame)) => {
+                        failpoint::reached("mid-response");
+                        if let Some(bytes) = frame.data_ref() {
+                            framer.push(bytes).map_err(|error| Fault::after_sending(error.to_string()))?;
+                        }
+                        self.source = Source::Events(body, framer);
+                    }
+                    Some(Err(_)) | None => return self.interrupted().map(Some),
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// A legacy server may close the stream and be asked again; a modern stream that breaks is lost (PROTOCOL §3.1).
+    fn interrupted(&mut self) -> Result<Inbound, Fault> {
+        let legacy = self.wire.revision.is_some_and(|revision| revision.era() == Era::Legacy);
+        if !legacy || self.last_event.is_none() || self.resumptions >= RESUMPTIONS {
+            return Err(Fault::after_sending("the event stream ended without an answer"));
+        }
+        self.source = Source::Interrupted;
+        Ok(Inbound::Interrupted(self.retry_ms))
+    }
+
+    /// Whoever reads has waited as long as the server asked for. The request was sent long ago, so whatever the server
+    /// says to being asked again proves nothing of it (SEMANTICS §4).
+    async fn resume(&mut self) -> Result<(), Fault> {
+        let after = self.last_event.clone().unwrap_or_default();
+        self.resumptions += 1;
+        let response = self.endpoint.get(&self.wire, Some(&after)).await;
+        match response.and_then(Source::of) {
+            Ok(source @ Source::Events(..)) => self.source = source,
+            Ok(_) => return Err(Fault::after_sending("the tool server did not take its event stream up again")),
+            Err(fault) => return Err(Fault::after_sending(fault.what)),
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    fn of(response: Response<Arriving>) -> Result<Self, Fault> {
+        let status = response.status();
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if response.headers().contains_key(http::header::CONTENT_ENCODING) {
+            return Err(Fault::after_sending("the tool server sent a compressed answer, which was not asked for"));
+        }
+        match (status, kind.as_str()) {
+            (StatusCode::OK, "text/event-stream") => Ok(Self::Events(response.into_body(), Framer::default())),
+            (status, "application/json")
+                if status == StatusCode::OK || status.is_client_error() || status.is_server_error() =>
+            {
+                Ok(Self::Json(response.into_body()))
+            }
+            (status, _) => Err(of_status(status)),
+        }
+    }
+}
+
+/// A whole body. What is short is copied, so that the connection can read its next answer into the same buffer.
+async fn gather(mut body: Limited<Arriving>) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+    let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(part) = frame?.into_data() else { continue };
+        if first.is_empty() && rest.is_empty() && part.len() > SHORT {
+            first = part;
+            continue;
+        }
+        if rest.is_empty() {
+            let more = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(AT_ONCE);
+            rest.reserve(first.len() + part.len() + more);
+            rest.extend_from_slice(&std::mem::take(&mut first));
+        }
+        rest.extend_from_slice(&part);
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// What a status without a JSON-RPC answer proves (SEMANTICS §4).
+fn of_status(status: StatusCode) -> Fault {
+    let what = format!("the tool server answered with HTTP {status}");
+    let fault = match status {
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::UNAUTHORIZED
+        | StatusCode::NOT_FOUND => Fault::unsent(what),
+        _ => Fault::after_sending(what),
+    };
+    Fault { status: Some(status.as_u16()), ..fault }
+}
+
+/// Reads what a server sent as one message, without the secrets that it repeats, and without look-alikes.
+pub fn read(bytes: Bytes) -> Result<Message, Fault> {
+    let text = scrub::read(bytes)
+        .map_err(|malformed| Fault::after_sending(format!("the tool server sent unreadable JSON: {malformed}")))?;
+    Message::parse(&text)
+        .map(of_server)
+        .map_err(|reason| Fault::after_sending(format!("the tool server sent no JSON-RPC message: {reason}")))
+}
