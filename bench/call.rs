@@ -215,8 +215,9 @@ impl Stand {
 fn servers() -> Arc<Servers> {
     let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
     let time = Duration::from_secs(1);
-    let settings =
-        Settings { name: ServerName::new("billing"), transport, timeout: time, start_timeout: time, refresh: time };
+    let (timeout, start_timeout, refresh, ping_after, not_executed) = (time, time, time, time, Arc::default());
+    let name = ServerName::new("billing");
+    let settings = Settings { name, transport, timeout, start_timeout, refresh, ping_after, not_executed };
     let leftovers = Arc::new(Leftovers::open(None).unwrap());
     let around = Surroundings { connections: connections().unwrap(), guard: "toolgate".into(), leftovers };
     Arc::new(Servers::new(vec![settings], &around))

@@ -315,8 +315,9 @@ fn settings(server: &crate::config::Server) -> anyhow::Result<Settings> {
             name: server.name.clone(),
         }),
     };
-    let crate::config::Server { timeout, start_timeout, refresh, .. } = *server;
-    Ok(Settings { name: server.name.clone(), transport, timeout, start_timeout, refresh })
+    let crate::config::Server { timeout, start_timeout, refresh, ping_after, .. } = *server;
+    let (name, not_executed) = (server.name.clone(), server.not_executed.clone().into());
+    Ok(Settings { name, transport, timeout, start_timeout, refresh, ping_after, not_executed })
 }
 
 /// What operators see.

@@ -3,7 +3,7 @@
 mod connect;
 mod untested;
 
-use crate::config::{self, FILE_NAME};
+use crate::config::{self, FILE_NAME, Server};
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
 use crate::policy::compile;
@@ -74,12 +74,12 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
                 good.push(format!("note: {named} of {of} with side effects name a call that takes it back"));
             }
         }
-        if let Some(several) = config
-            .map(|config| config.servers.values().filter(|server| !server.disabled).count())
-            .filter(|servers| *servers > 1)
-        {
-            good.push(format!("note: {}", together(several)));
+        let servers: Vec<Server> = config.map(|config| config.servers.into_values().collect()).unwrap_or_default();
+        let servers: Vec<&Server> = servers.iter().filter(|server| !server.disabled).collect();
+        if servers.len() > 1 {
+            good.push(format!("note: {}", together(servers.len())));
         }
+        good.extend(servers.iter().filter_map(|server| vouched(server)));
         diagnostics.extend(reading.diagnostics);
     }
     compile::sort(&mut diagnostics);
@@ -101,6 +101,18 @@ fn together(servers: usize) -> String {
     format!(
         "/mcp offers the revisions that all {servers} servers speak, /mcp/{{server}} those of one; --connect says which"
     )
+}
+
+/// What the operator's word for a server means for its calls.
+fn vouched(server: &Server) -> Option<String> {
+    let (last, others) = server.not_executed.split_last()?;
+    let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+    let statuses = if others.is_empty() { last.to_string() } else { format!("{} or {last}", others.join(", ")) };
+    Some(format!(
+        "note: a call that `{}` answers with HTTP {statuses} counts as not executed and may be sent again: make sure that \
+         neither it nor a proxy before it says so once the call has begun",
+        server.name
+    ))
 }
 
 fn configurations(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {

@@ -28,6 +28,12 @@ const MAX_START_TIMEOUT: Duration = Duration::from_hours(1);
 const REFRESH: Duration = Duration::from_mins(1);
 const MIN_REFRESH: Duration = Duration::from_secs(1);
 const MAX_REFRESH: Duration = Duration::from_mins(10);
+/// Shorter than most servers take to be restarted and asked again by people, and longer than an agent's turn.
+const PING_AFTER: Duration = Duration::from_secs(30);
+const MAX_PING_AFTER: Duration = Duration::from_hours(1);
+
+/// The request took too long, for whoever says so: the server may be at it.
+const TIMED_OUT: u16 = 408;
 
 /// One tool server.
 #[derive(Debug, Clone)]
@@ -42,6 +48,10 @@ pub struct Server {
     pub start_timeout: Duration,
     /// How old what is known of its tools may get, 1 to 600 s.
     pub refresh: Duration,
+    /// How long a legacy session over HTTP is silent before it is pinged ahead of what changes something, 1 ms to 3600 s.
+    pub ping_after: Duration,
+    /// HTTP statuses, 400 to 599, by which it refuses a call before it does anything.
+    pub not_executed: Vec<u16>,
     /// It is declared, and not used.
     pub disabled: bool,
 }
@@ -72,7 +82,9 @@ pub enum Transport {
 impl Server {
     /// A server with the default times.
     pub fn new(name: ServerName, transport: Transport) -> Self {
-        Self { name, transport, timeout: TIMEOUT, start_timeout: START_TIMEOUT, refresh: REFRESH, disabled: false }
+        let (timeout, start_timeout) = (TIMEOUT, START_TIMEOUT);
+        let (refresh, ping_after, not_executed) = (REFRESH, PING_AFTER, Vec::new());
+        Self { name, transport, timeout, start_timeout, refresh, ping_after, not_executed, disabled: false }
     }
 }
 
@@ -100,6 +112,9 @@ pub(super) fn compile(
             let start = settings.start_timeout.as_deref();
             let start_timeout = between("start_timeout", start, (LEAST, MAX_START_TIMEOUT), problems);
             let refresh = between("refresh", settings.refresh.as_deref(), (MIN_REFRESH, MAX_REFRESH), problems);
+            let idle = settings.ping_after.as_deref();
+            let ping_after = between("ping_after", idle, (LEAST, MAX_PING_AFTER), problems);
+            let not_executed = statuses(&settings, problems);
             let transport = transport(settings, directory, problems).unwrap_or_else(nowhere);
             servers.insert(
                 name.clone(),
@@ -109,6 +124,8 @@ pub(super) fn compile(
                     timeout: timeout.unwrap_or(TIMEOUT),
                     start_timeout: start_timeout.unwrap_or(START_TIMEOUT),
                     refresh: refresh.unwrap_or(REFRESH),
+                    ping_after: ping_after.unwrap_or(PING_AFTER),
+                    not_executed,
                     disabled,
                 },
             );
@@ -133,9 +150,32 @@ fn judge_name(name: &str, problems: &mut Problems) {
     }
 }
 
+/// The statuses that the operator vouches for.
+fn statuses(settings: &ServerSettings, problems: &mut Problems) -> Vec<u16> {
+    if settings.url.is_none() && (settings.ping_after.is_some() || !settings.not_executed.is_empty()) {
+        let hint = "take them away; a contract's `not_executed` names JSON-RPC codes";
+        problems.error("`ping_after` and `not_executed` go with `url`", hint);
+    }
+    problems.under("not_executed", |problems| {
+        let mut good = Vec::new();
+        for (index, status) in settings.not_executed.iter().enumerate() {
+            problems.under(index.to_string(), |problems| match u16::try_from(*status) {
+                Ok(status @ 400..=599) => {
+                    if status >= 500 || status == TIMED_OUT {
+                        let hint = "proxies say so also of a call that the server has taken; it could run twice";
+                        problems.warning(format!("HTTP {status} is seldom proof that nothing was done"), hint);
+                    }
+                    good.push(status);
+                }
+                _ => problems.error("is no HTTP status of an error", "write statuses from 400 to 599, as 401 and 429"),
+            });
+        }
+        good
+    })
+}
+
 fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems) -> Option<Transport> {
-    let ServerSettings { command, args, env, cwd, url, headers, timeout: _, start_timeout: _, refresh: _, disabled: _ } =
-        settings;
+    let ServerSettings { command, args, env, cwd, url, headers, .. } = settings;
     match (command, url) {
         (Some(command), None) => {
             if !headers.is_empty() {

@@ -115,6 +115,12 @@ pub struct ServerSettings {
     /// How old what is known of its tools may get, whether or not it says when they change: `60s` if absent, 1s to 10m. Where
     /// it does not say, it is asked as often as its `ttlMs` wants, from 5s on.
     pub refresh: Option<String>,
+    /// How long a legacy session at `url` is silent before the server is pinged, ahead of a call that changes something: `30s`
+    /// if absent, `1ms` to `1h`. One that was restarted is found out so, and gets a new session before the call.
+    pub ping_after: Option<String>,
+    /// HTTP statuses (400 to 599) of the server at `url` by which it, and all that stands between, refuses a call before it
+    /// does anything: such a call may be sent again. Without it no status proves that, and the outcome is unknown.
+    pub not_executed: Vec<i64>,
     /// It is not started or reached, and none of its tools is seen; what policies say of them stays. `true` holds at once.
     pub disabled: bool,
 }

@@ -5,7 +5,7 @@ use super::call::Call;
 use super::dispatch::{Cleared, Terms, dispatch, pack, terms, too_late};
 use super::effects::{Effects, unavailable};
 use super::late::{Exchange, Late};
-use super::proof::{self, Proof};
+use super::proof::{self, Named, Proof};
 use super::shaper::Shaper;
 use super::taken::{Held, Taken};
 use super::toolbox::Tool;
@@ -57,13 +57,15 @@ pub(super) async fn deliver(
         let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
             return trail.answered(rules.side_effect, ended).map(|answer| delivery.shaper().result(answer));
         };
-        proven = proof::of(&ended, rules, rule).after(proven);
+        let not_executed = &*delivery.tool.server.settings.not_executed;
+        let before = proven;
+        proven = proof::of(&ended, Named { rules, rule, not_executed }).after(proven);
         held.proof = proven;
         let again = match held.proof {
             Proof::NotSent | Proof::NotRun { again: true } => true,
             // The server tells a second copy by its own key.
             Proof::Unknown => late.is_none() && trail.now().saturating_sub(began) < cleared.window(),
-            Proof::Answered | Proof::Asked | Proof::NotRun { again: false } => false,
+            Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => false,
         };
         // Nobody wants it sent any more.
         let is_cancelled = matches!(ended, Err(Broken::Cancelled(_)));
@@ -73,6 +75,7 @@ pub(super) async fn deliver(
             continue;
         }
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it is read.
+        let late = late.map(|exchange| Late { exchange, before, shaper: delivery.shaper() });
         return finish(held, (ended, late), &delivery, trail).map(|answer| delivery.shaper().result(answer));
     }
 }
@@ -80,20 +83,20 @@ pub(super) async fn deliver(
 /// What the agent is told of a claimed call.
 fn finish(
     held: &mut Held,
-    (ended, late): (Result<Message, Broken>, Option<Exchange>),
+    (ended, late): (Result<Message, Broken>, Option<Late>),
     delivery: &Delivery<'_>,
     trail: &mut Trail,
 ) -> Result<Message, Refusal> {
     let rules = delivery.rules;
-    held.late = late.map(|exchange| Late { exchange, shaper: delivery.shaper() });
+    held.late = late;
     let structured = ended.as_ref().ok().and_then(|answer| answer.body.as_ref()?.get("structuredContent"));
     held.cost = structured.and_then(|structured| rules.budget.spent(&structured.value()));
     trail.cost = held.cost.unwrap_or(trail.cost);
     let ending = trail.answered(true, ended);
     match (held.proof, &ending) {
         (Proof::Unknown, _) => Err(Refusal::OutcomeUnknown),
-        // A bare status, of which the contract says that nothing was done.
-        (Proof::NotRun { .. }, Err(Refusal::OutcomeUnknown)) => Err(Refusal::UpstreamUnavailable),
+        // A bare status, of which the contract or the operator says that nothing was done.
+        (Proof::NotRun { .. }, Err(Refusal::OutcomeUnknown)) => Err(Refusal::UpstreamRefused),
         _ => ending,
     }
 }

@@ -17,7 +17,7 @@ use crate::guards::secrets::Sealed;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
-use crate::model::reply::{Fault, Sent};
+use crate::model::reply::Fault;
 use crate::upstream::pump::{Outbound, Passage, Passed};
 use serde_json::json;
 use std::sync::Arc;
@@ -127,7 +127,8 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
             shaping: Some(&shaper),
         };
         let timeout = Some(if terms.detached { terms.deadline + LATEST } else { terms.deadline });
-        let outbound = Outbound { server, message: parcel.message, params: parcel.headers, timeout };
+        let (message, params, changes) = (parcel.message, parcel.headers, shaper.rules.side_effect);
+        let outbound = Outbound { server, message, params, timeout, changes };
         failpoint::reached("before-send");
         match passage.exchange(outbound).await {
             Ok(Passed::Answer(answer)) => {
@@ -138,7 +139,7 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
             }
             Ok(Passed::Gone(sent)) => Err(Broken::Cancelled(sent)),
             Err(fault) => {
-                if fault.sent == Sent::Nothing {
+                if fault.is_outage() {
                     tool.server.suspect();
                 }
                 Err(Broken::Fault(fault))

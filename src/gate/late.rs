@@ -1,7 +1,7 @@
 //! Answers that come after their call was given up: they are the truth about the effect, and end an unknown outcome
 //! (SEMANTICS §4).
 
-use super::proof::{self, Proof};
+use super::proof::{self, Named, Proof};
 use super::shaper::Shaper;
 use super::trail::Broken;
 use crate::mcp::json::Text;
@@ -31,6 +31,8 @@ pub(super) type Exchange = Pin<Box<dyn Future<Output = Result<Message, Broken>> 
 pub(super) struct Late {
     /// The rest of the exchange.
     pub(super) exchange: Exchange,
+    /// What the attempts before it have proven.
+    pub(super) before: Proof,
     /// What was called, and what its contract says of errors and results.
     pub(super) shaper: Shaper,
 }
@@ -42,8 +44,9 @@ impl Late {
             let Ok(ended) = tokio::time::timeout(LATEST, self.exchange).await else { return };
             let Ok(answer) = &ended else { return };
             let Some(rule) = &self.shaper.rules.idempotency else { return };
-            let phase = match proof::of(&ended, &self.shaper.rules, rule) {
-                Proof::Answered => {
+            let (rules, not_executed) = (&*self.shaper.rules, &*self.shaper.tool.server.settings.not_executed);
+            let phase = match proof::of(&ended, Named { rules, rule, not_executed }).after(self.before) {
+                Proof::Answered | Proof::Erred => {
                     let answer = self.shaper.result(answer.clone());
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match keep(&*store, answer.is_error, body).await {

@@ -74,7 +74,7 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     let (links, waiting) = (&call.links, &call.waiting);
     let passage = Passage { outlet: &outlet, links, waiting, stop_when_gone: true, shaping: None };
     let (server, timeout) = (&tool.server.settings.name, Some(LONGEST.min(tool.server.settings.timeout)));
-    match passage.exchange(Outbound { server, message, params: headers, timeout }).await {
+    match passage.exchange(Outbound { server, message, params: headers, timeout, changes: false }).await {
         Ok(Passed::Answer(answer)) if !answer.is_error => {
             let result = answer.body.filter(|result| !result.get("isError").is_some_and(|flag| flag.is_true()))?;
             Some(result.get("structuredContent")?.value())

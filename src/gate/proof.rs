@@ -4,40 +4,39 @@
 use super::trail::Broken;
 use crate::guards::output::{self, Meaning, Said};
 use crate::guards::{ToolRules, idempotency};
-use crate::mcp::answer::{HEADER_MISMATCH, INTERNAL, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::model::reply::{Fault, Sent};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Codes that the revision reserves for refusals before a call runs (PROTOCOL §1.5).
-const RESERVED: std::ops::RangeInclusive<i64> = -32029..=HEADER_MISMATCH;
-
 /// What is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// The server answered: a result, `isError` or not, or an error of its own.
+    /// The server answered with a result, `isError` or not.
     Answered,
+    /// The server answered with a JSON-RPC error, whatever its code: this is the answer, and says nothing of how much was
+    /// done.
+    Erred,
     /// The server asks for input first.
     Asked,
-    /// The server did not run it; `again`: the same key may claim again.
+    /// The server did not run it, as the contract or the operator knows; `again`: the same key may claim again.
     NotRun {
         /// May the same key claim again?
         again: bool,
     },
-    /// No byte left.
+    /// No byte left, or the server's protocol says that it took nothing.
     NotSent,
     /// Nothing.
     Unknown,
 }
 
 impl Proof {
-    /// What is proven of a call whose attempts before have proven `before`: that the last one did not run says nothing of
-    /// one that may have.
+    /// What is proven of a call whose attempts before have proven `before`: that the last one did not run, or has failed,
+    /// says nothing of one that may have run.
     pub(super) fn after(self, before: Self) -> Self {
         match (before, self) {
-            (Self::Unknown, Self::NotSent | Self::NotRun { .. }) => Self::Unknown,
+            (Self::Unknown, Self::NotSent | Self::NotRun { .. } | Self::Erred) => Self::Unknown,
             (_, last) => last,
         }
     }
@@ -73,9 +72,26 @@ fn first_text(content: &Value) -> Option<String> {
     content.as_array()?.iter().find_map(|part| part["text"].as_str()).map(str::to_owned)
 }
 
-/// What `ended` proves; `rules`: what its contract says of errors.
-pub(super) fn of(ended: &Result<Message, Broken>, rules: &ToolRules, rule: &idempotency::Rule) -> Proof {
-    match meaning(ended, &rules.output) {
+/// Whose word counts for what an error means.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    /// The contract's, on errors.
+    pub(super) rules: &'a ToolRules,
+    /// The contract's, on what was not executed.
+    pub(super) rule: &'a idempotency::Rule,
+    /// The operator's, on the HTTP statuses of the server.
+    pub(super) not_executed: &'a [u16],
+}
+
+impl Named<'_> {
+    fn is_not_executed(&self, status: Option<u16>, code: Option<i64>) -> bool {
+        self.rule.proves_nothing_done(status, code) || status.is_some_and(|status| self.not_executed.contains(&status))
+    }
+}
+
+/// What `ended` proves.
+pub(super) fn of(ended: &Result<Message, Broken>, named: Named<'_>) -> Proof {
+    match meaning(ended, &named.rules.output) {
         Some(Meaning::Retryable) => return Proof::NotRun { again: true },
         // Without an answer there is none to give again.
         Some(Meaning::NotExecuted) => return Proof::NotRun { again: ended.is_err() },
@@ -84,32 +100,14 @@ pub(super) fn of(ended: &Result<Message, Broken>, rules: &ToolRules, rule: &idem
         None => {}
     }
     match ended {
-        Ok(answer) if answer.is_error => of_code(code(answer), rule),
+        Ok(answer) if answer.is_error && named.is_not_executed(None, code(answer)) => Proof::NotRun { again: true },
+        Ok(answer) if answer.is_error => Proof::Erred,
         Ok(answer) if answer.body.as_ref().is_some_and(asks) => Proof::Asked,
         Ok(_) => Proof::Answered,
-        Err(Broken::Fault(fault)) => of_fault(fault, rule),
+        Err(Broken::Fault(Fault { sent: Sent::Nothing, .. }) | Broken::Cancelled(Sent::Nothing)) => Proof::NotSent,
+        Err(Broken::Fault(fault)) if named.is_not_executed(fault.status, None) => Proof::NotRun { again: true },
         // Nobody gives up a call with side effects that was sent.
-        Err(Broken::Cancelled(Sent::Maybe)) => Proof::Unknown,
-        Err(Broken::Cancelled(Sent::Nothing)) => Proof::NotSent,
-    }
-}
-
-fn of_code(code: Option<i64>, rule: &idempotency::Rule) -> Proof {
-    match code {
-        code if rule.proves_nothing_done(None, code) => Proof::NotRun { again: true },
-        Some(PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND | INVALID_PARAMS) => Proof::NotRun { again: false },
-        Some(code) if RESERVED.contains(&code) => Proof::NotRun { again: false },
-        Some(INTERNAL) | None => Proof::Unknown,
-        Some(_) => Proof::Answered,
-    }
-}
-
-fn of_fault(fault: &Fault, rule: &idempotency::Rule) -> Proof {
-    match (fault.sent, fault.status) {
-        (Sent::Nothing, None) => Proof::NotSent,
-        (Sent::Nothing, Some(_)) => Proof::NotRun { again: true },
-        (Sent::Maybe, status) if rule.proves_nothing_done(status, None) => Proof::NotRun { again: true },
-        (Sent::Maybe, _) => Proof::Unknown,
+        Err(Broken::Fault(_) | Broken::Cancelled(Sent::Maybe)) => Proof::Unknown,
     }
 }
 
@@ -138,6 +136,8 @@ mod tests {
             (Proof::Unknown, Proof::NotSent, Proof::Unknown),
             (Proof::Unknown, AGAIN, Proof::Unknown),
             (Proof::Unknown, Proof::NotRun { again: false }, Proof::Unknown),
+            (Proof::Unknown, Proof::Erred, Proof::Unknown),
+            (AGAIN, Proof::Erred, Proof::Erred),
             (Proof::Unknown, Proof::Answered, Proof::Answered),
         ] {
             assert_eq!(last.after(before), proven, "{before:?}, then {last:?}");
@@ -148,7 +148,29 @@ mod tests {
     #[test]
     fn a_call_that_was_cancelled_in_time_was_not_sent() {
         let (rules, rule) = (ToolRules::default(), idempotency::Rule::default());
-        assert_eq!(of(&Err(Broken::Cancelled(Sent::Nothing)), &rules, &rule), Proof::NotSent);
-        assert_eq!(of(&Err(Broken::Cancelled(Sent::Maybe)), &rules, &rule), Proof::Unknown);
+        let named = Named { rules: &rules, rule: &rule, not_executed: &[] };
+        assert_eq!(of(&Err(Broken::Cancelled(Sent::Nothing)), named), Proof::NotSent);
+        assert_eq!(of(&Err(Broken::Cancelled(Sent::Maybe)), named), Proof::Unknown);
+    }
+
+    /// SEMANTICS §4, FINDINGS F1: no status and no code proves that a call did not run, unless somebody has named it.
+    #[test]
+    fn only_what_is_named_did_not_run() {
+        let (rules, rule) = (ToolRules::default(), idempotency::Rule::default());
+        let (none, operator) = ([].as_slice(), [429].as_slice());
+        let of = |ended: &Result<Message, Broken>, not_executed| {
+            of(ended, Named { rules: &rules, rule: &rule, not_executed })
+        };
+        for status in 400..=599 {
+            let bare = || Fault { status: Some(status), ..Fault::after_sending("it said so") };
+            let proven = if status == 429 { AGAIN } else { Proof::Unknown };
+            assert_eq!(of(&Err(Broken::Fault(bare())), none), Proof::Unknown, "{status}");
+            assert_eq!(of(&Err(Broken::Fault(bare())), operator), proven, "{status}");
+        }
+        for code in (-32800..=-31999).chain([-1, 0, 1, 429]) {
+            let error = Message::error(None, code, "no", None);
+            assert_eq!(of(&Ok(error), operator), Proof::Erred, "{code}");
+        }
+        assert_eq!(of(&Err(Broken::Fault(Fault::unsent("it is down"))), none), Proof::NotSent);
     }
 }

@@ -203,7 +203,7 @@ async fn phase(
     entry: &Entry,
 ) -> Result<Phase, Error> {
     Ok(match proof {
-        Proof::Answered | Proof::Asked | Proof::NotRun { again: false } => {
+        Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => {
             let (is_error, body) = given(answer);
             ended(proof, round, effects.store.keep(is_error, body).await?)
         }
@@ -220,7 +220,7 @@ fn ended(proof: Proof, round: u32, stored: Stored) -> Phase {
     match proof {
         Proof::Asked => Phase::AwaitingInput { round: round + 1, asked: stored },
         Proof::NotRun { again } => Phase::Failed { answer: Some(stored), again },
-        Proof::Answered | Proof::NotSent | Proof::Unknown => Phase::Completed(stored),
+        Proof::Answered | Proof::Erred | Proof::NotSent | Proof::Unknown => Phase::Completed(stored),
     }
 }
 

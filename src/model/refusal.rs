@@ -171,7 +171,9 @@ pub enum Refusal {
     SecretDenied,
     /// The tool server could not be reached; nothing was sent.
     UpstreamUnavailable,
-    /// The call was sent and no answer came.
+    /// The call was sent, and the tool server refused it before it did anything: so a contract or an operator knows.
+    UpstreamRefused,
+    /// The call was sent and no answer to it came.
     OutcomeUnknown,
     /// The tool has answered, and the answer could not be recorded.
     ExecutedButNotRecorded,
@@ -295,12 +297,12 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ),
     (
         "upstream_unavailable",
-        "the tool server could not be reached; nothing was sent",
+        "the tool server could not be reached, or refused the call before it did anything",
         "send the same call again later",
     ),
     (
         "outcome_unknown",
-        "the call was sent and no answer came: it may have run",
+        "the call was sent and no answer to it came: it may have run",
         "don't repeat it, with a new key least of all; ask an operator, naming the action id",
     ),
     ("upstream_failed", "the tool server broke off a call that changes nothing", "send the same call again"),
@@ -347,7 +349,7 @@ impl Refusal {
             Self::SessionBusy => "session_busy",
             Self::SecretDenied => "secret_denied",
             Self::ExecutedButNotRecorded => "executed_but_not_recorded",
-            Self::UpstreamUnavailable => "upstream_unavailable",
+            Self::UpstreamUnavailable | Self::UpstreamRefused => "upstream_unavailable",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::UpstreamFailed => "upstream_failed",
             Self::Cancelled => "cancelled",
@@ -415,6 +417,7 @@ impl Refusal {
     pub fn retry(&self) -> Retry {
         match self {
             Self::UpstreamUnavailable
+            | Self::UpstreamRefused
             | Self::UpstreamFailed
             | Self::Cancelled
             | Self::StoreUnavailable

@@ -8,16 +8,16 @@ pub struct Fault {
     pub what: String,
     /// Whether the server may have run it.
     pub sent: Sent,
-    /// The HTTP status that the server answered with instead of a message.
+    /// The HTTP status, 400 to 599, under which no answer to the message came.
     pub status: Option<u16>,
 }
 
 /// Whether a message may have had an effect. Decides if it may be sent again (SEMANTICS §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// Proof that it had none: no byte left, or the server refused before running it.
+    /// Proof that it had none: no byte left, or the server's protocol says that it took nothing of it.
     Nothing,
-    /// No proof.
+    /// No proof: whatever the server's words were, HTTP statuses among them.
     Maybe,
 }
 
@@ -30,5 +30,16 @@ impl Fault {
     /// Broke after a byte may have left.
     pub fn after_sending(what: impl Into<String>) -> Self {
         Self { what: what.into(), sent: Sent::Maybe, status: None }
+    }
+
+    /// The same, of what had to be done before the message could leave: nothing of the message has.
+    #[must_use]
+    pub fn before_sending(self) -> Self {
+        Self { sent: Sent::Nothing, status: None, ..self }
+    }
+
+    /// Whether it says something of the server as a whole, which may be down, new, or refuse everybody.
+    pub fn is_outage(&self) -> bool {
+        self.sent == Sent::Nothing || matches!(self.status, Some(401 | 404 | 429 | 503))
     }
 }

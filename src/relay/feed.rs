@@ -4,7 +4,7 @@ use super::Request;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::sse::Comment;
-use crate::model::reply::{Fault, Sent};
+use crate::model::reply::Fault;
 use crate::upstream::Inbound;
 use crate::upstream::backoff::Backoff;
 use crate::upstream::link::{Exchange, Link};
@@ -139,7 +139,7 @@ impl<'a> Feed<'a> {
             let (server, again_in) = (&self.server.settings.name, self.backoff.longest());
             tracing::warn!(%server, %fault, ?again_in, "a subscription cannot be opened; it is tried again");
         }
-        if fault.sent == Sent::Nothing {
+        if fault.is_outage() {
             self.server.suspect();
         }
     }

@@ -4,12 +4,28 @@ use super::{Failed, Relay, Request};
 use crate::mcp::message::Message;
 use crate::mcp::readable::readable_words;
 use crate::model::ids::ServerName;
-use crate::model::reply::Sent;
 use crate::upstream::owners::Shaping;
 use crate::upstream::pump::{Outbound, Passage, Passed};
 
 /// Lists of what models and people choose from by its words.
 const LISTS: [&str; 3] = ["prompts/list", "resources/list", "resources/templates/list"];
+/// What a server that has forgotten the session may be asked once more: it changes nothing, or the same twice.
+const REPEATABLE: [&str; 14] = [
+    "ping",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "completion/complete",
+    "logging/setLevel",
+    "tasks/list",
+    "tasks/get",
+    PATIENT,
+    "tasks/cancel",
+];
 /// Waits for something to happen, so it has no deadline of ours.
 const PATIENT: &str = "tasks/result";
 
@@ -37,7 +53,8 @@ impl Relay {
         let is_list = LISTS.contains(&message.method.as_str());
         let known = self.servers.get(server.as_str());
         let timeout = known.filter(|_| message.method != PATIENT).map(|server| server.settings.timeout);
-        let exchange = passage.exchange(Outbound { server, message, params: Vec::new(), timeout });
+        let changes = !REPEATABLE.contains(&message.method.as_str());
+        let exchange = passage.exchange(Outbound { server, message, params: Vec::new(), timeout, changes });
         let ended = tokio::select! {
             ended = exchange => ended,
             () = self.closing.cancelled(), if timeout.is_none() => return Err(Failed::Gone),
@@ -49,7 +66,7 @@ impl Relay {
             Ok(Passed::Answer(answer)) => Ok(answer),
             Ok(Passed::Gone(_)) => Err(Failed::Gone),
             Err(fault) => {
-                if let (Sent::Nothing, Some(server)) = (fault.sent, known) {
+                if let Some(server) = known.filter(|_| fault.is_outage()) {
                     server.suspect();
                 }
                 Err(fault.into())

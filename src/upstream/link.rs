@@ -10,6 +10,7 @@ use crate::mcp::headers::SESSION;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Kind, Message, number};
 use crate::mcp::revision::{Era, Revision};
+use crate::model::clock::Clock;
 use crate::model::reply::Fault;
 use crate::telemetry::tasks;
 use http::header::HeaderValue;
@@ -21,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a server may take to say good-bye.
 const CLOSING: Duration = Duration::from_secs(2);
+/// How long a server may take to answer a `ping` before it is believed to be busy.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One conversation with a tool server.
 pub struct Link {
@@ -28,6 +31,8 @@ pub struct Link {
     /// The revision spoken on it.
     pub revision: Revision,
     next: AtomicU64,
+    /// When the server was last heard on it, in milliseconds of steady time.
+    heard: AtomicU64,
     /// Cancelled when the link is closed or lost.
     ended: CancellationToken,
 }
@@ -68,7 +73,8 @@ impl Link {
     }
 
     fn new(carrier: Carrier, revision: Revision) -> Self {
-        Self { carrier, revision, next: AtomicU64::new(1), ended: CancellationToken::new() }
+        let heard = AtomicU64::new(now());
+        Self { carrier, revision, next: AtomicU64::new(1), heard, ended: CancellationToken::new() }
     }
 
     /// Opens a legacy session over HTTP: sends `initialize` with `params` and keeps the session the server gives.
@@ -131,6 +137,43 @@ impl Link {
                 Some(Inbound::Interrupted(retry_ms)) => tokio::time::sleep(Duration::from_millis(retry_ms)).await,
                 Some(_) => {}
                 None => return Err(Fault::after_sending(format!("the tool server did not answer `{method}`"))),
+            }
+        }
+    }
+
+    /// Notes that the server knows the session still.
+    pub fn heard(&self) {
+        if self.has_session() {
+            self.heard.store(now(), Ordering::Relaxed);
+        }
+    }
+
+    fn has_session(&self) -> bool {
+        matches!(self.carrier, Carrier::Http { session: Some(_), .. })
+    }
+
+    /// Whether it is a session over HTTP, which the server may have forgotten, of which nothing was heard for so long.
+    pub fn is_idle(&self, long: Duration) -> bool {
+        let silent = || now().saturating_sub(self.heard.load(Ordering::Relaxed));
+        self.has_session() && u128::from(silent()) >= long.as_millis()
+    }
+
+    /// Whether the server still knows the session, as far as a `ping` tells: one that is slow is believed to.
+    pub async fn is_known(&self) -> bool {
+        tokio::time::timeout(PATIENCE, self.ping()).await.unwrap_or(true)
+    }
+
+    /// Any answer to it says that the session is known, also that there is no such method.
+    async fn ping(&self) -> bool {
+        let Ok(mut exchange) = self.request(Message::request(0, "ping", None), Vec::new()).await else { return false };
+        loop {
+            match exchange.next().await {
+                Ok(Some(Inbound::Message(message))) if message.kind == Kind::Response => {
+                    return message.id.as_ref() == Some(&exchange.id) && !exchange.session_is_gone();
+                }
+                Ok(Some(Inbound::Interrupted(retry_ms))) => tokio::time::sleep(Duration::from_millis(retry_ms)).await,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return false,
             }
         }
     }
@@ -245,6 +288,20 @@ impl Exchange {
         }
     }
 
+    /// Whether the server says that the session is no more, of which this is a request.
+    pub fn session_is_gone(&self) -> bool {
+        matches!(&self.source, Source::Http(exchange) if exchange.session_is_gone())
+    }
+
+    /// The fault of an answer that is none to this request.
+    pub fn unanswered(&self, what: &str) -> Fault {
+        let fault = Fault::after_sending(what);
+        match &self.source {
+            Source::Http(exchange) => exchange.under_status(fault),
+            Source::Lines { .. } => fault,
+        }
+    }
+
     /// What arrives next, the sending included; none after the answer.
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
         self.begin().await?;
@@ -268,6 +325,10 @@ impl Drop for Exchange {
             let _ = conversation.forget(*id);
         }
     }
+}
+
+fn now() -> u64 {
+    u64::try_from(Clock.steady().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The revision that the server chose; for a refusal the newest, since nothing more will be said.

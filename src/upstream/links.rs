@@ -57,6 +57,16 @@ pub struct Waiting {
     answered: AtomicBool,
 }
 
+/// A request for a server.
+pub struct Sending {
+    /// What travels, under any id.
+    pub message: Message,
+    /// Headers besides the usual ones.
+    pub params: Vec<(String, String)>,
+    /// It may change something: it is sent once, whatever the server says.
+    pub changes: bool,
+}
+
 /// Why a request of an agent cannot wait for its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CannotWait {
@@ -140,33 +150,63 @@ impl Links {
     }
 
     /// Sends a request to a server. `begins` hears on which link and under which id before anything leaves; if it says
-    /// no, nothing is sent, and there is no exchange. A server that no longer knows the session, as after a restart, has
-    /// proven that it did nothing: it gets a new session and the request once more.
+    /// no, nothing is sent, and there is no exchange. A server that no longer knows the session, as after a restart, gets a
+    /// new one; the request is sent once more only if it changes nothing, for what the server says is no proof that it did
+    /// nothing (SEMANTICS §4).
     pub async fn request(
         &self,
         name: &ServerName,
-        message: Message,
-        params: Vec<(String, String)>,
+        Sending { message, params, changes }: Sending,
         mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
     ) -> Result<Option<(Arc<Link>, Exchange)>, Fault> {
-        let link = self.link(name).await?;
+        let link = if changes { self.known(name).await } else { self.link(name).await };
+        let link = link.map_err(Fault::before_sending)?;
         let mut exchange = link.request(message.clone(), params.clone()).await?;
         if !begins(&link, &exchange.id) {
             return Ok(None);
         }
-        match (exchange.begin().await, &self.session) {
-            (Err(fault), Some(session)) if fault.status == Some(404) => {
-                tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
-                session.links.lock().await.retain(|_, known| !Arc::ptr_eq(known, &link));
-                let link = self.link(name).await?;
-                let mut exchange = link.request(message, params).await?;
-                if !begins(&link, &exchange.id) {
-                    return Ok(None);
-                }
-                exchange.begin().await?;
-                Ok(Some((link, exchange)))
-            }
-            (begun, _) => begun.map(|()| Some((link, exchange))),
+        let begun = exchange.begin().await;
+        if !exchange.session_is_gone() {
+            link.heard();
+            return begun.map(|()| Some((link, exchange)));
+        }
+        tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
+        self.give_up(&link).await;
+        if changes {
+            return begun.map(|()| Some((link, exchange)));
+        }
+        let link = self.link(name).await?;
+        let mut exchange = link.request(message, params).await?;
+        if !begins(&link, &exchange.id) {
+            return Ok(None);
+        }
+        exchange.begin().await?;
+        Ok(Some((link, exchange)))
+    }
+
+    /// The link to a server for what is sent once only: where nothing was heard for long, the server is asked first whether
+    /// it knows the session.
+    async fn known(&self, name: &ServerName) -> Result<Arc<Link>, Fault> {
+        let link = self.link(name).await?;
+        let after = self.servers.get(name.as_str()).map(|server| server.settings.ping_after);
+        if !after.is_some_and(|after| link.is_idle(after)) {
+            return Ok(link);
+        }
+        if link.is_known().await {
+            link.heard();
+            return Ok(link);
+        }
+        tracing::info!(server = %name, "the tool server does not answer in the session; a new one is opened");
+        self.give_up(&link).await;
+        let given_up = link;
+        crate::telemetry::tasks::spawn("given up session", async move { given_up.close().await });
+        self.link(name).await
+    }
+
+    /// From now on the agent's session has another link to that server.
+    async fn give_up(&self, link: &Arc<Link>) {
+        if let Some(session) = &self.session {
+            session.links.lock().await.retain(|_, known| !Arc::ptr_eq(known, link));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Inbound;
 use super::link::{Exchange, Link};
-use super::links::{Links, Waiting};
+use super::links::{Links, Sending, Waiting};
 use super::owners::Shaping;
 use crate::mcp::message::{Kind, Message};
 use crate::model::ids::ServerName;
@@ -26,6 +26,8 @@ pub struct Outbound<'a> {
     pub params: Vec<(String, String)>,
     /// How long the answer may take; none for requests that wait for something to happen.
     pub timeout: Option<Duration>,
+    /// It may change something: it is sent once, and only what answers it is an answer.
+    pub changes: bool,
 }
 
 /// The agent's side of an exchange.
@@ -55,10 +57,10 @@ impl Passage<'_> {
     /// Sends a request once and carries everything that arrives; returns the answer under the server's id. A server that
     /// works on what nobody waits for any more is told so.
     pub async fn exchange(&self, outbound: Outbound<'_>) -> Result<Passed, Fault> {
-        let Outbound { server, message, params, timeout } = outbound;
+        let Outbound { server, message, params, timeout, changes } = outbound;
         let mut sent = None;
         let exchange = async {
-            let sending = self.links.request(server, message, params, |link, id| {
+            let sending = self.links.request(server, Sending { message, params, changes }, |link, id| {
                 let waited_for = self.waiting.on(link, id);
                 sent = waited_for.then(|| (link.clone(), id.clone()));
                 waited_for
@@ -74,7 +76,13 @@ impl Passage<'_> {
                 // The agent's own cancellation may have overtaken the request.
                 link.cancel(&exchange.id, "the agent cancelled the request");
             }
-            self.carry(&link, &mut exchange).await
+            match self.carry(&link, &mut exchange).await? {
+                // An error that names no request may be about any.
+                Passed::Answer(answer) if changes && answer.id.as_ref() != Some(&exchange.id) => {
+                    Err(exchange.unanswered("the tool server answered with an error that names no request"))
+                }
+                passed @ (Passed::Answer(_) | Passed::Gone(_)) => Ok(passed),
+            }
         };
         let ended = match timeout {
             None => exchange.await,
@@ -82,6 +90,8 @@ impl Passage<'_> {
                 .await
                 .unwrap_or_else(|_| Err(Fault::after_sending(format!("no answer within {timeout:?}")))),
         };
+        // It never came to be sent.
+        let ended = if sent.is_none() { ended.map_err(Fault::before_sending) } else { ended };
         let why = match &ended {
             Ok(Passed::Answer(_)) | Err(Fault { sent: Sent::Nothing, .. }) => return ended,
             Ok(Passed::Gone(_)) => "the agent went away",

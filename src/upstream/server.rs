@@ -36,6 +36,10 @@ pub struct Settings {
     pub start_timeout: Duration,
     /// How old what is known of its tools may get.
     pub refresh: Duration,
+    /// How long a legacy session over HTTP is silent before the server is asked whether it knows it still.
+    pub ping_after: Duration,
+    /// HTTP statuses, 400 to 599, by which it says that it has not begun what it was asked for: the operator's word.
+    pub not_executed: Arc<[u16]>,
 }
 
 /// How a server is reached.

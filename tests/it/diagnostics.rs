@@ -20,6 +20,8 @@ servers:
   two: { url: "https://a.example/mcp", args: [x], headers: { "a b": c, C: "d\te" } }
   three: { url: "http://a.example/mcp" }
   four: { command: "${1X}" }
+  five: { url: "https://a.example/mcp", not_executed: [401, 200, -32000, 503, 408], ping_after: 2h }
+  six: { command: x, not_executed: [401] }
 secrets:
   s: { env: "A=B", for: [ { server: one, tool: t, pointer: /p } ] }
 policies: []

@@ -217,6 +217,8 @@ async fn d6_a_draft_takes_the_worst_and_quotes_what_is_said() {
     let (exit, said, wrong) = run(&setup, &["init", "--force", "--upstream", &upstream]).await;
     assert_eq!((exit, wrong.as_str()), (0, ""), "{said}");
     assert!(said.contains("a tool is quarantined, and gets no contract: `unusable`"), "{said}");
+    let drafted = fs::read_to_string(setup.directory().join("toolgate.yaml")).unwrap();
+    assert!(drafted.contains("    # not_executed: [401, 429]   # only if"), "FINDINGS F1: {drafted}");
     insta::assert_snapshot!("worst", files(setup.directory())["policies/one.yaml"]);
     let (exit, said, wrong) = run(&setup, &["check"]).await;
     assert_eq!(exit, 0, "{said}{wrong}");

@@ -61,7 +61,7 @@ fn cases() -> Vec<Case> {
         ("pay", pay("amount", json!(99)), tool_error, "answered", None, "dispatch"),
         ("pay", pay("amount", json!(98)), error, "answered", None, "dispatch"),
         ("pay", pay("amount", json!(97)), cut, "unknown", Some("outcome_unknown"), "dispatch"),
-        ("pay", pay("amount", json!(96)), || Answer::Status(503), "failed", Some("upstream_unavailable"), "dispatch"),
+        ("pay", pay("amount", json!(96)), || Answer::Status(503), "unknown", Some("outcome_unknown"), "dispatch"),
         ("read", json!({ "q": CANARY }), cut, "failed", Some("upstream_failed"), "dispatch"),
         ("read", json!({ "q": CANARY }), fine, "answered", None, "dispatch"),
         ("hidden", json!({ "q": CANARY }), fine, "refused", Some("tool_not_allowlisted"), "visible"),

@@ -56,6 +56,7 @@ mod shown;
 mod standing;
 mod start;
 mod states;
+mod statuses;
 mod synced;
 mod tasks;
 mod together;

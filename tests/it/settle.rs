@@ -56,12 +56,13 @@ fn rows() -> Vec<Row> {
         ("500", Behaviour::Status(500), UNKNOWN, UNKNOWN, 1),
         ("502", Behaviour::Status(502), UNKNOWN, UNKNOWN, 1),
         ("504", Behaviour::Status(504), UNKNOWN, UNKNOWN, 1),
-        ("-32603", Behaviour::Error(-32603), UNKNOWN, UNKNOWN, 1),
-        // It did not run: the same key may be claimed again.
-        ("401", Behaviour::Status(401), Code("upstream_unavailable"), Code("upstream_unavailable"), 2),
-        ("429", Behaviour::Status(429), Code("upstream_unavailable"), Code("upstream_unavailable"), 2),
-        ("503", Behaviour::Status(503), Code("upstream_unavailable"), Code("upstream_unavailable"), 2),
-        // It did not run, and would not the next time: the answer is kept.
+        // It may have run all the same (FINDINGS F1).
+        ("401", Behaviour::Status(401), UNKNOWN, UNKNOWN, 1),
+        ("404", Behaviour::Status(404), UNKNOWN, UNKNOWN, 1),
+        ("429", Behaviour::Status(429), UNKNOWN, UNKNOWN, 1),
+        ("503", Behaviour::Status(503), UNKNOWN, UNKNOWN, 1),
+        // The server has answered, whatever its code: the answer is kept.
+        ("-32603", Behaviour::Error(-32603), Error(-32603), Error(-32603), 1),
         ("-32700", Behaviour::Error(-32700), Error(-32700), Error(-32700), 1),
         ("-32600", Behaviour::Error(-32600), Error(-32600), Error(-32600), 1),
         ("-32601", Behaviour::Error(-32601), Error(-32601), Error(-32601), 1),

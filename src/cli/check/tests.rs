@@ -46,6 +46,27 @@ fn several_servers_are_told_what_their_common_address_offers() {
     assert!(text.contains("note: /mcp offers the revisions that all 2 servers speak"), "{text}");
 }
 
+/// FINDINGS F1: what the operator's word for a server means is said, and what is risked by it.
+#[test]
+fn statuses_that_the_operator_vouches_for_are_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "servers:
+  one: { url: 'http://127.0.0.1:1/mcp', not_executed: [401, 429] }
+  two: { url: 'http://127.0.0.1:1/mcp', not_executed: [503], ping_after: 1m }
+  gone: { url: 'http://127.0.0.1:1/mcp', not_executed: [401], disabled: true }
+mode: observe
+";
+    fs::write(directory.path().join("toolgate.yaml"), config).unwrap();
+    let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("note: a call that `one` answers with HTTP 401 or 429 counts as not executed and may be sent")
+    );
+    assert!(text.contains("`two` answers with HTTP 503 ") && !text.contains("`gone`"), "{text}");
+    assert!(text.contains("warning: HTTP 503 is seldom proof"), "{text}");
+    assert!(text.ends_with("0 errors, 1 warning\n"), "{text}");
+}
+
 /// 003-114, 003-116: contracts that no sample tests are named, and rules that no call decides.
 #[test]
 fn what_nobody_tests_and_nothing_reaches_is_warned_of() {

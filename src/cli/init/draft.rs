@@ -19,6 +19,9 @@ const LONGEST: usize = 60;
 /// Commands that fetch a program before they start it.
 const FETCHING: &[&str] = &["npx", "uvx", "bunx", "pnpm", "pipx", "docker", "podman", "deno", "go", "cargo"];
 
+const NOT_EXECUTED: &str = "    \
+# not_executed: [401, 429]   # only if it, and all before it, refuse so before a call begins: then the call may be sent again\n";
+
 const CONTRACTS: &str = "\
 # Drafted by `toolgate init`. What a server says of its tools is a claim that nobody has checked: read each contract, correct
 # `actions`, and say who may call and with what. How: policies/README.md of toolgate, `toolgate schema policy`.
@@ -57,6 +60,7 @@ pub(super) fn configuration(servers: &[Server], from: &str) -> String {
                     text.push_str("    headers:\n");
                     push_map(&mut text, headers);
                 }
+                text.push_str(NOT_EXECUTED);
             }
         }
     }

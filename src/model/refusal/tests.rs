@@ -51,6 +51,7 @@ fn all() -> Vec<Refusal> {
         Refusal::SecretDenied,
         Refusal::ExecutedButNotRecorded,
         Refusal::UpstreamUnavailable,
+        Refusal::UpstreamRefused,
         Refusal::OutcomeUnknown,
         Refusal::UpstreamFailed,
         Refusal::Cancelled,

@@ -81,7 +81,9 @@ impl Refusal {
             Self::HookBroken { why, .. } => {
                 (format!("it could not be prepared: {why}"), "Send the same call again later, or ask an operator.")
             }
-            Self::UpstreamUnavailable | Self::OutcomeUnknown | Self::UpstreamFailed => return self.of_the_server(),
+            Self::UpstreamUnavailable | Self::UpstreamRefused | Self::OutcomeUnknown | Self::UpstreamFailed => {
+                return self.of_the_server();
+            }
             Self::Cancelled => ("the call was cancelled".into(), "Call again if the answer is still wanted."),
             Self::Overloaded => ("too many calls are in flight".into(), "Send the same call again in a second."),
             Self::InternalError => (
@@ -102,11 +104,14 @@ impl Refusal {
             Self::UpstreamUnavailable => {
                 ("the tool server cannot be reached; nothing was sent", "Send the same call again later.")
             }
+            Self::UpstreamRefused => {
+                ("the tool server refused the call before it did anything", "Send the same call again later.")
+            }
             Self::UpstreamFailed => {
                 ("the tool server broke off; the tool changes nothing", "Send the same call again.")
             }
             _ => (
-                "the call was sent and no answer came",
+                "the call was sent and no answer to it came",
                 "Don't send it again, with a new key least of all; ask an operator, naming the action id.",
             ),
         };

@@ -33,6 +33,8 @@ pub struct HttpExchange {
     endpoint: Endpoint,
     wire: Wire,
     source: Source,
+    /// The status that it was answered with, if that is one of an error.
+    status: Option<u16>,
     last_event: Option<String>,
     retry_ms: u64,
     resumptions: u32,
@@ -53,13 +55,15 @@ impl HttpExchange {
     pub fn ready(endpoint: &Endpoint, wire: Wire, message: Message) -> Self {
         let id = message.id.clone().unwrap_or_else(|| Text::string(""));
         let (endpoint, source) = (endpoint.clone(), Source::Ready(message));
-        Self { id, endpoint, wire, source, last_event: None, retry_ms: DEFAULT_RETRY_MS, resumptions: 0 }
+        let (last_event, retry_ms) = (None, DEFAULT_RETRY_MS);
+        Self { id, endpoint, wire, source, status: None, last_event, retry_ms, resumptions: 0 }
     }
 
     /// The exchange that `response` begins, for `message`.
     pub fn of(response: Response<Arriving>, endpoint: &Endpoint, message: Message) -> Result<Self, Fault> {
-        let source = Source::of(response)?;
-        Ok(Self { source, ..Self::ready(endpoint, Wire::default(), message) })
+        let mut exchange = Self { source: Source::Done, ..Self::ready(endpoint, Wire::default(), message) };
+        exchange.answered(response)?;
+        Ok(exchange)
     }
 
     /// Sends the request, once, and waits for the head of the answer. If this future is dropped before it completes, a
@@ -71,17 +75,34 @@ impl HttpExchange {
         let Source::Ready(message) = std::mem::replace(&mut self.source, Source::Done) else { return Ok(()) };
         let response = self.endpoint.post(&message, &self.wire).await?;
         failpoint::reached("first-response-byte");
-        // With or without a JSON-RPC error in it, this says that the session is no more (PROTOCOL §3.1).
-        if self.wire.session.is_some() && response.status() == StatusCode::NOT_FOUND {
-            return Err(of_status(StatusCode::NOT_FOUND));
-        }
-        self.source = Source::of(response)?;
+        self.answered(response)
+    }
+
+    fn answered(&mut self, response: Response<Arriving>) -> Result<(), Fault> {
+        let status = response.status();
+        self.status = (status.is_client_error() || status.is_server_error()).then(|| status.as_u16());
+        self.source = Source::of(response).map_err(|fault| self.under_status(fault))?;
         Ok(())
+    }
+
+    /// Whether the server says that the legacy session is no more: with a JSON-RPC error or without (PROTOCOL §3.1). It
+    /// says nothing of the request (SEMANTICS §4).
+    pub fn session_is_gone(&self) -> bool {
+        self.wire.session.is_some() && self.status == Some(StatusCode::NOT_FOUND.as_u16())
+    }
+
+    /// `fault`, where it was the answer that was wrong, and its status is known.
+    pub fn under_status(&self, fault: Fault) -> Fault {
+        Fault { status: fault.status.or(self.status), ..fault }
     }
 
     /// What arrives next; none after the answer.
     pub async fn next(&mut self) -> Result<Option<Inbound>, Fault> {
         self.begin().await?;
+        self.arrives().await.map_err(|fault| self.under_status(fault))
+    }
+
+    async fn arrives(&mut self) -> Result<Option<Inbound>, Fault> {
         loop {
             match std::mem::replace(&mut self.source, Source::Done) {
                 Source::Done | Source::Ready(_) => return Ok(None),
@@ -155,7 +176,7 @@ impl HttpExchange {
     /// A legacy server may close the stream and be asked again; a modern stream that breaks is lost (PROTOCOL §3.1).
     fn interrupted(&mut self) -> Result<Inbound, Fault> {
         let legacy = self.wire.revision.is_some_and(|revision| revision.era() == Era::Legacy);
-        if !legacy || self.last_event.is_none() || self.resumptions >= RESUMPTIONS {
+        if !legacy || self.status.is_some() || self.last_event.is_none() || self.resumptions >= RESUMPTIONS {
             return Err(Fault::after_sending("the event stream ended without an answer"));
         }
         self.source = Source::Interrupted;
@@ -168,9 +189,12 @@ impl HttpExchange {
         let after = self.last_event.clone().unwrap_or_default();
         self.resumptions += 1;
         let response = self.endpoint.get(&self.wire, Some(&after)).await;
-        match response.and_then(Source::of) {
-            Ok(source @ Source::Events(..)) => self.source = source,
-            Ok(_) => return Err(Fault::after_sending("the tool server did not take its event stream up again")),
+        let found = response.and_then(|response| Ok((response.status(), Source::of(response)?)));
+        match found {
+            Ok((StatusCode::OK, source @ Source::Events(..))) => self.source = source,
+            Ok(_) => {
+                return Err(Fault::after_sending("the tool server did not take its event stream up again"));
+            }
             Err(fault) => return Err(Fault::after_sending(fault.what)),
         }
         Ok(())
@@ -185,14 +209,12 @@ impl Source {
         if response.headers().contains_key(http::header::CONTENT_ENCODING) {
             return Err(Fault::after_sending("the tool server sent a compressed answer, which was not asked for"));
         }
-        match (status, kind.as_str()) {
-            (StatusCode::OK, "text/event-stream") => Ok(Self::Events(response.into_body(), Framer::default())),
-            (status, "application/json")
-                if status == StatusCode::OK || status.is_client_error() || status.is_server_error() =>
-            {
-                Ok(Self::Json(response.into_body()))
-            }
-            (status, _) => Err(of_status(status)),
+        // Under whatever status: what answers the request is an answer (SEMANTICS §4).
+        let may_answer = status == StatusCode::OK || status.is_client_error() || status.is_server_error();
+        match kind.as_str() {
+            "text/event-stream" if may_answer => Ok(Self::Events(response.into_body(), Framer::default())),
+            "application/json" if may_answer => Ok(Self::Json(response.into_body())),
+            _ => Err(Fault::after_sending(format!("the tool server answered with HTTP {status}"))),
         }
     }
 }
@@ -214,19 +236,6 @@ async fn gather(mut body: Limited<Arriving>) -> Result<Bytes, Box<dyn std::error
         rest.extend_from_slice(&part);
     }
     Ok(if rest.is_empty() { first } else { rest.freeze() })
-}
-
-/// What a status without a JSON-RPC answer proves (SEMANTICS §4).
-fn of_status(status: StatusCode) -> Fault {
-    let what = format!("the tool server answered with HTTP {status}");
-    let fault = match status {
-        StatusCode::TOO_MANY_REQUESTS
-        | StatusCode::SERVICE_UNAVAILABLE
-        | StatusCode::UNAUTHORIZED
-        | StatusCode::NOT_FOUND => Fault::unsent(what),
-        _ => Fault::after_sending(what),
-    };
-    Fault { status: Some(status.as_u16()), ..fault }
 }
 
 /// Reads what a server sent as one message, without the secrets that it repeats, and without look-alikes.

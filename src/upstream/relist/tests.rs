@@ -52,7 +52,9 @@ fn connected(announces: bool, ttl: Option<Duration>) -> (Server, Arc<Link>, Play
     let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
     let name = ServerName::new("billing");
     let timeout = Duration::from_secs(20);
-    let settings = Settings { name: name.clone(), transport, timeout, start_timeout: timeout, refresh: REFRESH };
+    let (start_timeout, ping_after, not_executed) = (timeout, timeout, Arc::default());
+    let (own, refresh) = (name.clone(), REFRESH);
+    let settings = Settings { name: own, transport, timeout, start_timeout, refresh, ping_after, not_executed };
     let connections = crate::upstream::http::connections().unwrap();
     let server =
         Server::new(settings, Surroundings { connections, guard: "toolgate".into(), leftovers: Arc::default() });

@@ -41,6 +41,8 @@ pub enum Answer {
     Stream(mpsc::Receiver<String>),
     /// With a bare status.
     Status(u16),
+    /// With this status, type and body, word for word; no type, no header that says one.
+    Said(u16, &'static str, String),
     /// Not at all.
     Silence,
 }
@@ -184,6 +186,16 @@ impl Puppet {
             within("the address is free again", || async { tokio::net::TcpListener::bind(self.address).await.ok() })
                 .await;
         self.serve(listener);
+    }
+
+    /// Forgets all legacy sessions, as a restart does, and nothing else.
+    pub fn forgets_sessions(&self) {
+        self.strings.sessions.lock().unwrap().clear();
+    }
+
+    /// How many legacy sessions it knows.
+    pub fn sessions(&self) -> usize {
+        self.strings.sessions.lock().unwrap().len()
     }
 
     /// From now on everything but the handshake and the listing is answered like this.
@@ -427,6 +439,7 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         }
         Answer::Stream(receiver) => stream(&strings, receiver, Some(id)),
         Answer::Status(status) => bare(status),
+        Answer::Said(status, kind, body) => said(status, kind, body),
         Answer::Silence => {
             let _watched = Watched(strings.clone(), Some(id), false);
             std::future::pending().await
@@ -450,6 +463,15 @@ fn no_such_session() -> Response {
 
 fn bare(status: u16) -> Response {
     Response::builder().status(StatusCode::from_u16(status).unwrap()).body(Body::empty()).unwrap()
+}
+
+fn said(status: u16, kind: &str, body: String) -> Response {
+    let mut response = bare(status);
+    *response.body_mut() = Body::from(body);
+    if !kind.is_empty() {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind.parse().unwrap());
+    }
+    response
 }
 
 fn whole(message: &Value) -> Response {

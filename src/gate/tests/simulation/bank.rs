@@ -18,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 /// Milliseconds after its deadline that an answer may come: a minute longer than anybody listens.
 const LATEST: u64 = 11 * 60 * 1000;
 
+/// The bank's error of which nobody can tell what was done.
+pub(super) const BROKEN: i64 = -32603;
+
 /// One connection, as the bank has it.
 pub(super) struct Line {
     says: mpsc::UnboundedSender<String>,
@@ -51,6 +54,8 @@ pub(super) enum Fate {
     /// It happens, and the bank says -32603.
     Broken,
     Unable,
+    /// It happens, and the bank answers with an error that names no request.
+    Stray,
     Fails,
     Question,
     Twice,
@@ -60,15 +65,17 @@ pub(super) enum Fate {
 
 impl Fate {
     /// Whether it leaves open what became of the call.
-    fn is_fault(self) -> bool {
-        use Fate::{Broken, LostAfter, LostBefore, Silent, Slow, Unable};
-        matches!(self, LostBefore | LostAfter | Slow | Silent | Broken | Unable)
+    fn is_fault(self, tool: &str) -> bool {
+        use Fate::{Broken, LostAfter, LostBefore, Silent, Slow, Stray, Unable};
+        // An error is an answer, unless the contract says that it may mean anything.
+        let is_unclear = tool == "transfer" && matches!(self, Broken | Unable);
+        is_unclear || matches!(self, LostBefore | LostAfter | Slow | Silent | Stray)
     }
 
     /// Whether the bank does what it was asked for.
     fn happens(self) -> bool {
-        use Fate::{Broken, Done, Garbage, LostAfter, Slow, Twice};
-        matches!(self, LostAfter | Slow | Broken | Twice | Garbage | Done)
+        use Fate::{Broken, Done, Garbage, LostAfter, Slow, Stray, Twice};
+        matches!(self, LostAfter | Slow | Broken | Stray | Twice | Garbage | Done)
     }
 }
 
@@ -158,6 +165,7 @@ impl World {
             11 => Fate::Twice,
             12 => Fate::Garbage,
             13 => Fate::Unable,
+            15 => Fate::Stray,
             _ => Fate::Done,
         }
     }
@@ -166,7 +174,7 @@ impl World {
         let fate = self.fate(heard);
         self.tell(|| format!("{} of deed {} arrives for {}: {fate:?}", heard.action, heard.deed, heard.tool));
         self.some(400).await;
-        if fate.is_fault() {
+        if fate.is_fault(&heard.tool) {
             self.book.borrow_mut().faults.insert(heard.action);
         }
         if fate == Fate::Slow {
@@ -182,9 +190,14 @@ impl World {
         let answer = match fate {
             Fate::LostBefore | Fate::LostAfter => return line.ends.cancel(),
             Fate::Silent => return,
+            Fate::Stray => {
+                let mut stray = error(-32600);
+                stray["id"] = Value::Null;
+                return drop(line.says.send(format!("{stray}\n")));
+            }
             Fate::Invalid => error(-32602),
             Fate::Busy => error(-32050),
-            Fate::Broken | Fate::Unable => error(-32603),
+            Fate::Broken | Fate::Unable => error(BROKEN),
             Fate::Fails => result(&json!({ "content": [], "isError": true })),
             Fate::Question => result(&json!({ "resultType": "input_required", "requestState": "s" })),
             Fate::Slow | Fate::Twice | Fate::Garbage | Fate::Done => result(&receipt_of(&receipt)),

@@ -52,7 +52,7 @@ callers: [ { agent: teller, token: a-token-for-the-simulation, tenant: t_001 } ]
 policies: [policy.yaml]
 ";
 
-/// `pay`: the agent names the call. `transfer`: the call is known by its arguments, and the bank takes a key. `order`: the
+/// `pay`: the agent names the call. `transfer`: the call is known by its arguments, and the bank takes a key, and its -32603 says nothing. `order`: the
 /// bank can be asked what became of it.
 const POLICY: &str = "\
 contracts:
@@ -61,7 +61,8 @@ contracts:
       idempotency: { require: true, expose: false, ttl: 720h, not_executed: [-32050], attempts: 2 } }
   bank__transfer:
     { purpose: transfer, actions: [write], side_effect: { writes: money, rollback: { tool: bank__order } }, secrets: [], budget: { timeout_ms: 3000 },
-      idempotency: { derive: [/deed], ttl: 720h, upstream: { meta: bank/key }, not_executed: [-32050], attempts: 3 } }
+      idempotency: { derive: [/deed], ttl: 720h, upstream: { meta: bank/key }, not_executed: [-32050], attempts: 3 },
+      output: { errors: [ { code: -32603, means: unknown } ] } }
   bank__order:
     { purpose: order, actions: [write], side_effect: { writes: orders, rollback: { tool: bank__pay } }, secrets: [],
       idempotency: { derive: [/deed], ttl: 720h,
@@ -124,7 +125,9 @@ impl Ground {
 
 fn servers(connections: &Connections) -> Arc<Servers> {
     let transport = Transport::Http { uri: "http://127.0.0.1:9/mcp".parse().unwrap(), headers: http::HeaderMap::new() };
-    let settings = Settings { name: bank(), transport, timeout: LONGEST, start_timeout: TIMEOUT, refresh: TIMEOUT };
+    let (timeout, start_timeout, refresh, ping_after) = (LONGEST, TIMEOUT, TIMEOUT, LONGEST);
+    let not_executed = Arc::default();
+    let settings = Settings { name: bank(), transport, timeout, start_timeout, refresh, ping_after, not_executed };
     let around = Surroundings { connections: connections.clone(), guard: "toolgate".into(), leftovers: Arc::default() };
     Arc::new(Servers::new(vec![settings], &around))
 }
