@@ -97,6 +97,26 @@ fn json_answer(status: StatusCode, body: &impl serde::Serialize) -> Response {
     }
 }
 
+/// Who a connection belongs to from this request on: the operator whose token came, or, on what needs none, nobody by
+/// name. None: the request has proved nothing.
+pub fn holder<B>(operators: &Operators, hosts: &[String], request: &axum::http::Request<B>) -> Option<String> {
+    if refused(hosts, request.method(), request.uri(), request.headers()).is_some() {
+        return None;
+    }
+    if request.headers().contains_key(header::AUTHORIZATION) {
+        return operators.known(request.headers()).ok().map(|known| known.name);
+    }
+    health::PATHS.contains(&request.uri().path()).then(String::new)
+}
+
+/// The answer to a request that was not read, for want of room; its connection ends.
+pub fn overloaded(words: &str) -> Response {
+    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, words, "close connections that are not used");
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
 /// The body of a request that changes something; none when it is not JSON as it has to be.
 async fn json_body(headers: &HeaderMap, body: Body, bytes: usize) -> Result<Option<Text>, Box<Response>> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();

@@ -6,7 +6,8 @@ use crate::admin::operators::{Known, Operators};
 use crate::admin::quarantine::Quarantined;
 use crate::admin::tools::Switches;
 use crate::config::{Config, Transport as Configured};
-use crate::downstream::{Door, accept, crowd::Crowd, session::Sessions};
+use crate::downstream::crowd::{Crowd, Guest};
+use crate::downstream::{Door, accept, session::Sessions};
 use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
@@ -35,7 +36,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -46,6 +47,8 @@ const FAREWELL: Duration = Duration::from_secs(30);
 const FAREWELL_UNRECORDED: Duration = Duration::from_secs(5);
 /// How long after-hooks may take then to hear of the last calls.
 const FAREWELL_HOOKS: Duration = Duration::from_secs(2);
+/// Connections that wait to be accepted at once; one more waits a second to ask anew.
+const BACKLOG: u32 = 1024;
 /// How often unused sessions are looked for.
 const SWEEP: Duration = Duration::from_mins(1);
 /// Withheld tools of one server that operators are told of at once.
@@ -132,14 +135,25 @@ impl App {
         let door = self.door.clone();
         let on_agents = tasks::spawn(
             "agents",
-            accept::serve(agents, Crowd::of_agents(), move |request| door.clone().http(request), closing.clone()),
+            accept::serve(
+                agents,
+                Crowd::of_agents(),
+                move |request, guest| door.clone().http(request, guest),
+                closing.clone(),
+            ),
         );
         let hosts = operators.local_addr().map(|listen| admin::hosts(listen, &[])).unwrap_or_default();
         let view = Arc::new(View { door: self.door.clone(), journal: self.journal.clone() });
-        let router = admin::router(view, (self.switches(), self.operators.clone()), hosts);
-        let answer = move |request: http::Request<hyper::body::Incoming>| {
+        let known = self.operators.clone();
+        let router = admin::router(view, (self.switches(), known.clone()), hosts.clone());
+        let answer = move |request: http::Request<hyper::body::Incoming>, guest: Arc<Guest>| {
+            let holder = admin::holder(&known, &hosts, &request);
+            let proved = holder.map_or(Ok(()), |holder| guest.prove(&holder));
             let router = router.clone();
             async move {
+                if let Err(crowded) = proved {
+                    return admin::overloaded(&crowded.to_string());
+                }
                 let Ok(answer) = tower::ServiceExt::oneshot(router, request).await;
                 answer
             }
@@ -261,7 +275,13 @@ fn syncs(health: &journal::Health) -> Synced {
 
 /// The listener at `address`.
 pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().with_context(|| {
         format!("{address} cannot be listened on for {whose}; is another toolgate running? change `listen` or stop it")
     })
 }

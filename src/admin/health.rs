@@ -88,11 +88,15 @@ pub struct LedgerStatus {
 
 type Desk = (Arc<dyn Status>, Arc<Operators>);
 
+/// What this door answers without a token.
+pub(super) const PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
 pub(super) fn routes(status: Arc<dyn Status>, operators: Arc<Operators>) -> Router {
+    let [alive, ready_at, metrics_at] = PATHS;
     Router::new()
-        .route("/healthz", get(async || "ok"))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
+        .route(alive, get(async || "ok"))
+        .route(ready_at, get(ready))
+        .route(metrics_at, get(metrics))
         .with_state((status, operators))
 }
 

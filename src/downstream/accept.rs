@@ -1,16 +1,19 @@
 //! The accept loop of both listeners: bounded connections, bounded heads, and an end that waits for what is in flight.
 
-use super::crowd::Crowd;
+use super::crowd::{Crowd, Guest, Turn};
 use super::heads::Watched;
 use crate::telemetry::tasks;
 use http::{Request, Response};
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,17 +21,19 @@ use tokio_util::task::TaskTracker;
 const HEAD: usize = 32 << 10;
 /// Header fields of one request.
 const FIELDS: usize = 64;
-/// How long a connection may be silent between requests; a head that has begun has less (see `heads`).
+/// How long a connection of a known caller may be silent between requests; a stranger's, and a head that has begun, have
+/// less (see `heads`).
 const SILENCE: Duration = Duration::from_secs(75);
 /// Out of file descriptors, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves `listener` until `stop`, as many connections at once as `crowd` has places, then lets open requests end.
-pub async fn serve<S, F, B>(listener: TcpListener, mut crowd: Crowd, service: S, stop: CancellationToken)
+/// `service` tells the guest when a request has proved who sends it.
+pub async fn serve<S, F, B>(listener: TcpListener, crowd: Crowd, service: S, stop: CancellationToken)
 where
-    S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    S: Fn(Request<Incoming>, Arc<Guest>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + 'static,
+    B: Body + Send + Unpin + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -38,7 +43,7 @@ where
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => break,
         };
-        let (stream, _) = match accepted {
+        let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -46,34 +51,69 @@ where
                 continue;
             }
         };
-        let Some(place) = crowd.place() else {
-            crowd.turn_away(stream);
-            continue;
+        let guest = tokio::select! {
+            guest = crowd.let_in(peer.ip().to_canonical(), &stop) => guest,
+            () = stop.cancelled() => break,
         };
         let _ = stream.set_nodelay(true);
-        let (service, stop) = (service.clone(), stop.clone());
-        tasks::spawn(
-            "connection",
-            open.track_future(async move {
-                let _place = place;
-                let answer = service_fn(move |request| {
-                    let answer = service(request);
-                    async move { Ok::<_, Infallible>(answer.await) }
-                });
-                let mut builder = hyper::server::conn::http1::Builder::new();
-                builder.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(HEAD).max_headers(FIELDS);
-                builder.pipeline_flush(false).half_close(false);
-                let connection = builder.serve_connection(TokioIo::new(Watched::new(stream)), answer);
-                tokio::pin!(connection);
-                tokio::select! {
-                    _ = connection.as_mut() => return,
-                    () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
-                }
-                let _ = connection.await;
-            }),
-        );
+        tasks::spawn("connection", open.track_future(connection(stream, Arc::new(guest), service.clone())));
     }
     drop(listener);
     open.close();
     open.wait().await;
+}
+
+/// Serves one connection until its end.
+async fn connection<S, F, B>(stream: TcpStream, guest: Arc<Guest>, service: S)
+where
+    S: Fn(Request<Incoming>, Arc<Guest>) -> F,
+    F: Future<Output = Response<B>>,
+    B: Body + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let watched = TokioIo::new(Watched::new(stream, Arc::clone(&guest)));
+    let asked = Arc::clone(&guest);
+    let answer = service_fn(move |request| {
+        let turn = asked.turn();
+        let answer = service(request, Arc::clone(&asked));
+        async move { Ok::<_, Infallible>(answer.await.map(|body| Attended { body, _turn: turn })) }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(HEAD).max_headers(FIELDS);
+    builder.max_header_size(HEAD).pipeline_flush(false).half_close(false);
+    let mut connection = std::pin::pin!(builder.serve_connection(watched, answer));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = guest.leaves() => {}
+    }
+    if guest.is_known() {
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    }
+}
+
+/// The body of an answer; its request has its turn until all of it is written, or nobody reads it any more.
+struct Attended<B> {
+    body: B,
+    _turn: Turn,
+}
+
+impl<B: Body + Unpin> Body for Attended<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Task<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(task)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

@@ -1,11 +1,12 @@
 //! Bodies of our answers: whole, or an event stream that is written as it comes.
 
+use crate::mcp::answer::INTERNAL;
 use crate::mcp::message::Message;
 use crate::mcp::sse::{KEEP_ALIVE, encode};
 use crate::outlet::Outgoing;
 use bytes::Bytes;
 use futures_util::stream::Stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -46,6 +47,17 @@ pub(super) fn json_on(headers: HeaderMap, status: StatusCode, message: &Message)
 /// A JSON-RPC error for a message whose id is not known.
 pub(super) fn error(status: StatusCode, code: i64, words: &str) -> Answer {
     json(status, &Message::error(None, code, words, None))
+}
+
+/// A request that was not read, for want of room: when to come again, and that the connection ends here, because what
+/// follows on it is the rest of the request.
+pub(super) fn overloaded(status: StatusCode, words: &str, again: Duration) -> Answer {
+    let mut refused = error(status, INTERNAL, words);
+    let seconds = again.as_secs() + u64::from(again.subsec_nanos() > 0);
+    let headers = refused.headers_mut();
+    headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    refused
 }
 
 /// An event stream.

@@ -1,39 +1,105 @@
-//! How many connections a listener serves at once, and what one more reads: that there is no room, and when to come
-//! again (SECURITY §3B B9, §3I I5, §9 "Overload").
+//! Who is connected to a listener, and who gives way when it is full (SECURITY §3B B9, §3I I5, §9 "Overload").
+//!
+//! A connection is a stranger until a request on it has proved who sends it. Strangers have a share of the places, and
+//! seconds; when their share is full, the oldest of the peer that has most of them gives way to the next, so that nobody
+//! who asks for something waits behind those who do not. The other places belong to callers that are known. When those
+//! are taken, the connection gives way that has been idle for longest, of the caller that has most.
 
-use crate::mcp::answer::INTERNAL;
-use crate::mcp::message::Message;
 use crate::model::clock::Clock;
-use crate::telemetry::tasks;
+use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
-use std::io;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// Connections of agents at once (SECURITY §8) …
 const OF_AGENTS: usize = 1_024;
 /// … and of operators, who are few and must get in when agents are many.
 const OF_OPERATORS: usize = 64;
-/// Connections without a place that are answered at once; more are closed without a word.
-const TURNED_AWAY: usize = 64;
-/// How long one of them may take to ask and to read its answer.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// Bytes of it that are read, so that closing does not take the answer back.
-const READ: usize = 64 << 10;
+/// One place in so many is for strangers.
+const STRANGERS: usize = 4;
+/// A caller may have so many of four places of those that are known.
+const OF_ONE: usize = 3;
+/// How long a stranger has at least to send the head of a request.
+const GRACE: Duration = Duration::from_millis(100);
+/// Idle connections that may be closing at once in favour of others.
+const CLOSING: usize = 64;
 /// The log tells of a full house once in this time.
 const TOLD_AGAIN: Duration = Duration::from_mins(1);
 
-/// The places at one listener.
-pub struct Crowd {
-    places: usize,
-    free: Arc<Semaphore>,
-    turning_away: Arc<Semaphore>,
-    told: Option<Duration>,
+/// The places at one listener. A clone is another handle on the same places.
+#[derive(Clone)]
+pub struct Crowd(Arc<Shared>);
+
+struct Shared {
+    strangers: usize,
+    known: usize,
+    of_one: usize,
+    inside: Mutex<Inside>,
+    /// Somebody has left, or is no stranger any more.
+    moved: Notify,
     clock: Clock,
 }
+
+#[derive(Default)]
+struct Inside {
+    last: u64,
+    /// By number, so the oldest first.
+    strangers: BTreeMap<u64, Arc<Seat>>,
+    known: BTreeMap<u64, (String, Arc<Seat>)>,
+    /// Strangers, and others, that were told to leave and have not yet.
+    leaving: (usize, usize),
+    told: Option<Duration>,
+}
+
+struct Seat {
+    peer: IpAddr,
+    since: Duration,
+    is_known: AtomicBool,
+    /// Milliseconds on the steady clock since when nothing is asked on it; none while something is.
+    idle: AtomicU64,
+    leave: CancellationToken,
+}
+
+/// What stands for "something is asked".
+const BUSY: u64 = u64::MAX;
+
+/// One connection that has a place, until this is dropped.
+pub struct Guest {
+    number: u64,
+    seat: Arc<Seat>,
+    shared: Arc<Shared>,
+}
+
+/// A request on a connection, until its answer has been written.
+pub(super) struct Turn(Arc<Guest>);
+
+/// There is no place for one more that is known, and none of them is idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crowded {
+    places: usize,
+    of_one: bool,
+}
+
+impl fmt::Display for Crowded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { places, of_one } = self;
+        let whose = if *of_one { "that one caller may have " } else { "" };
+        write!(
+            f,
+            "overloaded: all {places} connections {whose}are taken; nothing was read; try again in a moment, or ask on a \
+             connection that is open"
+        )
+    }
+}
+
+// === impl Crowd ===
 
 impl Crowd {
     /// Places for agents: 1,024, but at most half of the files that the process may open. The other half is for tool
@@ -48,31 +114,123 @@ impl Crowd {
     }
 
     fn new(places: usize) -> Self {
-        let places = places.max(1);
-        let (free, turning_away) = (Arc::new(Semaphore::new(places)), Arc::new(Semaphore::new(TURNED_AWAY)));
-        Self { places, free, turning_away, told: None, clock: Clock }
+        let strangers = (places / STRANGERS).max(1);
+        let known = places.saturating_sub(strangers).max(1);
+        let of_one = (known / 4 * OF_ONE).max(1);
+        Self(Arc::new(Shared {
+            strangers,
+            known,
+            of_one,
+            inside: Mutex::default(),
+            moved: Notify::new(),
+            clock: Clock,
+        }))
     }
 
-    /// A place, if one is free. It is free again when the permit is dropped.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        self.free.clone().try_acquire_owned().ok()
-    }
-
-    /// Tells one connection without a place so, and closes it.
-    pub(super) fn turn_away(&mut self, stream: TcpStream) {
-        let now = self.clock.steady();
-        if self.told.is_none_or(|told| now.saturating_sub(told) >= TOLD_AGAIN) {
-            self.told = Some(now);
-            tracing::warn!(places = self.places, "all connections are taken; more are answered 503 until one closes");
+    /// A place for a connection from `peer`, who is a stranger; waits until one that has had its time is gone.
+    /// The guest is told to leave when `stop` is, or to make room.
+    pub(super) async fn let_in(&self, peer: IpAddr, stop: &CancellationToken) -> Guest {
+        loop {
+            let mut moved = std::pin::pin!(self.0.moved.notified());
+            moved.as_mut().enable();
+            match self.0.seat(peer, stop) {
+                Ok(guest) => return guest,
+                Err(wait) => drop(tokio::time::timeout(wait, moved).await),
+            }
         }
-        let Ok(turning) = self.turning_away.clone().try_acquire_owned() else { return };
-        let answer = answer(self.places);
-        tasks::spawn("turned away", async move {
-            let _turning = turning;
-            // What cannot be told to somebody who does not listen is no loss.
-            drop(tokio::time::timeout(FAREWELL, tell(stream, &answer)).await);
-        });
     }
+}
+
+impl Shared {
+    /// A place; or how long it takes at most until there is one.
+    fn seat(self: &Arc<Self>, peer: IpAddr, stop: &CancellationToken) -> Result<Guest, Duration> {
+        let now = self.clock.steady();
+        let mut inside = self.inside.lock();
+        if inside.strangers.len() + inside.leaving.0 >= self.strangers {
+            if inside.leaving.0 == 0 {
+                let number = longest(&inside.strangers, |seat| seat.peer, |_| Some(0));
+                let Some((number, seat)) = number.and_then(|number| inside.strangers.get_key_value(&number)) else {
+                    return Err(GRACE);
+                };
+                let had = now.saturating_sub(seat.since);
+                if had < GRACE {
+                    return Err(GRACE.saturating_sub(had));
+                }
+                seat.leave.cancel();
+                let number = *number;
+                inside.strangers.remove(&number);
+                inside.leaving.0 += 1;
+                let words = "more connections than there are places for send nothing; the oldest of them are closed";
+                self.tell(&mut inside, self.strangers, words);
+            }
+            return Err(GRACE);
+        }
+        inside.last += 1;
+        let (is_known, idle, leave) = (AtomicBool::new(false), AtomicU64::new(0), stop.child_token());
+        let seat = Arc::new(Seat { peer, since: now, is_known, idle, leave });
+        let number = inside.last;
+        inside.strangers.insert(number, Arc::clone(&seat));
+        Ok(Guest { number, seat, shared: Arc::clone(self) })
+    }
+
+    /// Gives the stranger `number` a place among those of `holder`.
+    fn admit(&self, number: u64, holder: &str) -> Result<(), Crowded> {
+        let mut inside = self.inside.lock();
+        // Who has just been told to leave keeps what he had.
+        if !inside.strangers.contains_key(&number) {
+            return Ok(());
+        }
+        let own = inside.known.values().filter(|(other, _)| other == holder).count();
+        let of_one = own >= self.of_one;
+        if of_one || inside.known.len() >= self.known {
+            let rest = |(other, seat): &(String, Arc<Seat>)| {
+                let idle = seat.idle.load(Ordering::Relaxed);
+                (idle != BUSY && (!of_one || other == holder)).then_some(idle)
+            };
+            let gone = longest(&inside.known, |(other, _)| other.clone(), rest).filter(|_| inside.leaving.1 < CLOSING);
+            let Some((_, gone)) = gone.and_then(|number| inside.known.remove(&number)) else {
+                let places = if of_one { self.of_one } else { self.known };
+                self.tell(&mut inside, places, "all connections are taken; more are answered 503 until one closes");
+                return Err(Crowded { places, of_one });
+            };
+            gone.leave.cancel();
+            inside.leaving.1 += 1;
+        }
+        if let Some(seat) = inside.strangers.remove(&number) {
+            seat.is_known.store(true, Ordering::Relaxed);
+            inside.known.insert(number, (holder.to_owned(), seat));
+        }
+        drop(inside);
+        self.moved.notify_waiters();
+        Ok(())
+    }
+
+    fn tell(&self, inside: &mut Inside, places: usize, words: &'static str) {
+        let now = self.clock.steady();
+        if inside.told.is_none_or(|told| now.saturating_sub(told) >= TOLD_AGAIN) {
+            inside.told = Some(now);
+            tracing::warn!(places, "{words}");
+        }
+    }
+}
+
+/// The number of the one that has rested for longest, of those for which `rest` says since when, and of the owner of most of
+/// `seats`. What has rested for the same time is as old as its number.
+fn longest<S, O: Eq + Hash>(
+    seats: &BTreeMap<u64, S>,
+    owner: impl Fn(&S) -> O,
+    rest: impl Fn(&S) -> Option<u64>,
+) -> Option<u64> {
+    let mut owners: HashMap<O, (usize, Option<(u64, u64)>)> = HashMap::new();
+    for (number, seat) in seats {
+        let (count, first) = owners.entry(owner(seat)).or_default();
+        *count += 1;
+        if let Some(since) = rest(seat) {
+            *first = Some(first.map_or((since, *number), |first| first.min((since, *number))));
+        }
+    }
+    let most = owners.into_values().filter_map(|(count, first)| Some((count, first?)));
+    most.max_by_key(|(count, first)| (*count, std::cmp::Reverse(*first))).map(|(_, (_, number))| number)
 }
 
 /// How many files this process may open. What is not limited is more than anybody needs.
@@ -80,30 +238,51 @@ fn files() -> usize {
     getrlimit(Resource::Nofile).current.and_then(|files| files.try_into().ok()).unwrap_or(usize::MAX)
 }
 
-fn answer(places: usize) -> Vec<u8> {
-    let words = format!("overloaded: all {places} connections are taken; nothing was read; try again in a moment");
-    let body = Message::error(None, INTERNAL, &words, None).encode();
-    let head = format!(
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nRetry-After: 1\r\n\
-         Connection: close\r\n\r\n",
-        body.len()
-    );
-    [head.as_bytes(), &body].concat()
+// === impl Guest ===
+
+impl Guest {
+    /// Whether a request on the connection has proved who sends it. Costs nothing.
+    pub(super) fn is_known(&self) -> bool {
+        self.seat.is_known.load(Ordering::Relaxed)
+    }
+
+    /// A request has proved that it comes from `holder`. Refused when no place is left for one more.
+    pub fn prove(&self, holder: &str) -> Result<(), Crowded> {
+        if self.is_known() { Ok(()) } else { self.shared.admit(self.number, holder) }
+    }
+
+    /// Done when the connection has to end: at once if it is a stranger's, else when what was asked on it is answered.
+    pub(super) async fn leaves(&self) {
+        self.seat.leave.cancelled().await;
+    }
+
+    /// A request has come.
+    pub(super) fn turn(self: &Arc<Self>) -> Turn {
+        self.seat.idle.store(BUSY, Ordering::Relaxed);
+        Turn(Arc::clone(self))
+    }
 }
 
-/// Waits for a request to begin, for an answer to none is an error to many; what follows is read and forgotten.
-async fn tell(mut stream: TcpStream, answer: &[u8]) -> io::Result<()> {
-    let mut bytes = [0; 1 << 10];
-    let mut read = stream.read(&mut bytes).await?;
-    if read == 0 {
-        return Ok(());
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let now = self.0.shared.clock.steady().as_millis();
+        self.0.seat.idle.store(u64::try_from(now).unwrap_or(BUSY - 1), Ordering::Relaxed);
     }
-    stream.write_all(answer).await?;
-    stream.shutdown().await?;
-    let mut left = READ;
-    while read > 0 && left > 0 {
-        left = left.saturating_sub(read);
-        read = stream.read(&mut bytes).await?;
-    }
-    Ok(())
 }
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut inside = self.shared.inside.lock();
+        let was_there = inside.strangers.remove(&self.number).is_some() || inside.known.remove(&self.number).is_some();
+        if !was_there {
+            let leaving = &mut inside.leaving;
+            let leaving = if self.is_known() { &mut leaving.1 } else { &mut leaving.0 };
+            *leaving = leaving.saturating_sub(1);
+        }
+        drop(inside);
+        self.shared.moved.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,13 @@
 //! Watches the bytes of a connection before the HTTP library reads them, for two things it does not refuse itself: a line
 //! of a head that ends without a carriage return (SECURITY §3B B1: two readers would cut it differently), and a head that
-//! takes its time (B9). Between requests a connection may be silent for longer.
+//! takes its time (B9). Between requests a connection may be silent for longer once it is known whose it is; until then it
+//! has the time of one head in all. An answer that nobody reads ends its connection, too.
 
+use super::crowd::Guest;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context as Task, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -12,14 +15,21 @@ use tokio::time::Sleep;
 
 /// From the first byte of a head to its last (SECURITY §8).
 const HEAD_TIME: Duration = Duration::from_secs(5);
+/// How long an answer may wait until its reader takes more of it.
+const STALLED: Duration = Duration::from_mins(1);
 /// Longest line that can be a `Content-Length`; longer ones are read only for their end.
 const LINE: usize = 64;
 
 /// A connection whose heads are watched.
 pub(super) struct Watched<C> {
     connection: C,
+    guest: Arc<Guest>,
     place: Place,
-    since: Option<Pin<Box<Sleep>>>,
+    in_head: bool,
+    /// When the head that has begun, or the stranger, has had its time.
+    head_ends: Option<Pin<Box<Sleep>>>,
+    /// When the reader of an answer has.
+    stall_ends: Option<Pin<Box<Sleep>>>,
 }
 
 /// Where in the stream of requests the next byte is.
@@ -101,8 +111,39 @@ fn length_of(line: &[u8]) -> Option<u64> {
 }
 
 impl<C> Watched<C> {
-    pub(super) fn new(connection: C) -> Self {
-        Self { connection, place: START, since: None }
+    pub(super) fn new(connection: C, guest: Arc<Guest>) -> Self {
+        let head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIME)));
+        Self { connection, guest, place: START, in_head: false, head_ends, stall_ends: None }
+    }
+
+    /// Whether the time for what is being read is over. There is none between the requests of a known caller.
+    fn poll_late(&mut self, task: &mut Task<'_>) -> Poll<()> {
+        if !self.in_head && self.guest.is_known() {
+            self.head_ends = None;
+        }
+        self.head_ends.as_mut().map_or(Poll::Pending, |ends| ends.as_mut().poll(task))
+    }
+
+    /// Follows what was read.
+    fn follow(&mut self, bytes: &[u8]) -> Result<(), Bare> {
+        self.in_head = self.place.follow(bytes)?;
+        if self.in_head && self.head_ends.is_none() {
+            self.head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIME)));
+        } else if !self.in_head && self.guest.is_known() {
+            self.head_ends = None;
+        }
+        Ok(())
+    }
+
+    /// Gives `written` on, or that the reader has had its time.
+    fn poll_written<T>(&mut self, task: &mut Task<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stall_ends = None;
+            return written;
+        }
+        let ends = self.stall_ends.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALLED)));
+        ready!(ends.as_mut().poll(task));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads the answer")))
     }
 }
 
@@ -111,32 +152,21 @@ impl<C: AsyncRead + Unpin> AsyncRead for Watched<C> {
         let before = buffer.filled().len();
         match Pin::new(&mut self.connection).poll_read(task, buffer) {
             Poll::Pending => {
-                let Some(since) = &mut self.since else { return Poll::Pending };
-                ready!(since.as_mut().poll(task));
+                ready!(self.poll_late(task));
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the head of a request took too long")))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(())) => {
-                let in_head = self.place.follow(&buffer.filled()[before..]).map_err(|Bare| {
-                    io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        "a line of a request's head ends without a carriage return",
-                    )
-                })?;
-                if !in_head {
-                    self.since = None;
-                } else if self.since.is_none() {
-                    self.since = Some(Box::pin(tokio::time::sleep(HEAD_TIME)));
-                }
-                Poll::Ready(Ok(()))
-            }
+            Poll::Ready(Ok(())) => Poll::Ready(self.follow(&buffer.filled()[before..]).map_err(|Bare| {
+                io::Error::new(io::ErrorKind::InvalidData, "a line of a request's head ends without a carriage return")
+            })),
         }
     }
 }
 
 impl<C: AsyncWrite + Unpin> AsyncWrite for Watched<C> {
     fn poll_write(mut self: Pin<&mut Self>, task: &mut Task<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write(task, bytes)
+        let written = Pin::new(&mut self.connection).poll_write(task, bytes);
+        self.poll_written(task, written)
     }
 
     fn poll_write_vectored(
@@ -144,7 +174,8 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for Watched<C> {
         task: &mut Task<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write_vectored(task, bytes)
+        let written = Pin::new(&mut self.connection).poll_write_vectored(task, bytes);
+        self.poll_written(task, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -2,8 +2,9 @@
 //!
 //! The ladder, top to bottom: connection, path, caller, body, era. What stands below never runs when a rung above refuses.
 
-use super::body::{Answer, empty, error, json};
+use super::body::{Answer, empty, error, json, overloaded};
 use super::checks;
+use super::crowd::Guest;
 use super::modern::is_modern;
 use super::{Door, Known};
 use crate::mcp::answer::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
@@ -24,13 +25,15 @@ use std::time::Duration;
 /// How long a body may take, and how long it may pause (SECURITY §3B B9).
 const BODY_TIME: Duration = Duration::from_secs(30);
 const BODY_PAUSE: Duration = Duration::from_secs(10);
+/// When an agent may come again that found no room.
+const MOMENT: Duration = Duration::from_secs(1);
 /// Room that is made for a body before any of it is there, in bytes.
 const AT_ONCE: usize = 64 << 10;
 
 impl Door {
-    /// Answers one HTTP request.
-    pub async fn http(self: Arc<Self>, request: Request<Incoming>) -> Answer {
-        let answer = match self.admitted(&request) {
+    /// Answers one HTTP request of `guest`.
+    pub async fn http(self: Arc<Self>, request: Request<Incoming>, guest: Arc<Guest>) -> Answer {
+        let answer = match self.admitted(&request, &guest) {
             Ok((scope, known)) => self.method(scope, known, request).await,
             Err(refused) => refused,
         };
@@ -40,10 +43,13 @@ impl Door {
         answer
     }
 
-    fn admitted(&self, request: &Request<Incoming>) -> Result<(Scope, Known), Answer> {
+    fn admitted(&self, request: &Request<Incoming>, guest: &Guest) -> Result<(Scope, Known), Answer> {
         checks::connection(self, request)?;
         let scope = self.scope(request.uri().path())?;
-        Ok((scope, self.known(request.headers())?))
+        let known = self.known(request.headers())?;
+        let proved = guest.prove(known.caller.agent.as_str());
+        proved.map_err(|crowded| overloaded(StatusCode::SERVICE_UNAVAILABLE, &crowded.to_string(), MOMENT))?;
+        Ok((scope, known))
     }
 
     fn known(&self, headers: &HeaderMap) -> Result<Known, Answer> {

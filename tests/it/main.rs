@@ -21,6 +21,7 @@ mod disable;
 mod envelopes;
 mod example_003;
 mod exemptions;
+mod exhaustion;
 mod failures;
 mod full_disk;
 mod harness;

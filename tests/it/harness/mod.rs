@@ -13,6 +13,7 @@ pub mod stage;
 pub mod stdio;
 pub mod tool_server;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::future::Future;
 use std::time::Duration;
 
@@ -37,4 +38,12 @@ pub async fn until_or<T, F: Future<Output = Option<T>>>(what: impl Fn() -> Strin
         }
     });
     found.await.unwrap_or_else(|_| panic!("not within {DEADLINE:?}: {}", what()))
+}
+
+/// The files that this process and what it starts may open from now on; none: as many as it may.
+pub fn may_open(files: Option<u64>) -> Option<u64> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = files.or(maximum);
+    setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
+    current
 }

@@ -1,0 +1,98 @@
+//! Who gives way to whom.
+
+use super::*;
+use crate::telemetry::tasks;
+use std::net::Ipv4Addr;
+
+const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
+async fn let_in(crowd: &Crowd, peer: IpAddr) -> Arc<Guest> {
+    Arc::new(crowd.let_in(peer, &CancellationToken::new()).await)
+}
+
+/// A connection of `holder` that has asked once and is idle.
+async fn idle(crowd: &Crowd, holder: &str) -> Arc<Guest> {
+    let guest = let_in(crowd, NEAR).await;
+    drop(guest.turn());
+    guest.prove(holder).unwrap();
+    guest
+}
+
+fn left(guest: &Guest) -> bool {
+    guest.seat.leave.is_cancelled()
+}
+
+/// Ends a connection that was told to.
+async fn ended(guest: Arc<Guest>) {
+    guest.leaves().await;
+    drop(guest);
+}
+
+/// FINDINGS F10: who says nothing makes room, the oldest of the peer that has most; whoever has proved himself stays.
+#[tokio::test]
+async fn strangers_give_way_to_strangers() {
+    let crowd = Crowd::new(16);
+    let known = idle(&crowd, "a").await;
+    let far = let_in(&crowd, FAR).await;
+    let first = let_in(&crowd, NEAR).await;
+    let others = [let_in(&crowd, NEAR).await, let_in(&crowd, NEAR).await];
+    let first_ends = tasks::spawn("first", ended(Arc::clone(&first)));
+    drop(first);
+    let newcomer = let_in(&crowd, NEAR).await;
+    first_ends.await.unwrap();
+    assert!(newcomer.shared.clock.steady() >= others[0].seat.since + GRACE, "nobody is hurried");
+    for stays in [&known, &far, &others[0], &others[1], &newcomer] {
+        assert!(!left(stays));
+    }
+    newcomer.prove("b").unwrap();
+    let next = let_in(&crowd, NEAR).await;
+    assert!(!left(&others[0]) && !left(&next), "a place is free when its stranger is one no more");
+}
+
+/// One caller's idle connections give way to another's, never those on which something is asked.
+#[tokio::test]
+async fn idle_connections_of_whoever_has_most_give_way() {
+    let crowd = Crowd::new(16);
+    let (known, of_one) = (crowd.0.known, crowd.0.of_one);
+    assert_eq!((known, of_one), (12, 9));
+    let mut hoard = Vec::new();
+    for _ in 0..of_one {
+        hoard.push(idle(&crowd, "hoarder").await);
+    }
+    let busy = hoard[0].turn();
+    hoard.push(idle(&crowd, "hoarder").await);
+    assert!(left(&hoard[1]), "of one caller, its own oldest idle one");
+    ended(hoard.remove(1)).await;
+    let mut others = Vec::new();
+    for _ in of_one..known {
+        others.push(idle(&crowd, "other").await);
+    }
+    others.push(idle(&crowd, "third").await);
+    assert!(left(&hoard[1]) && !left(&hoard[0]) && !others.iter().any(|other| left(other)));
+    drop(busy);
+
+    let mut turns: Vec<Turn> = others.iter().map(Guest::turn).collect();
+    turns.extend(hoard.iter().filter(|guest| !left(guest)).map(Guest::turn));
+    let late = let_in(&crowd, NEAR).await;
+    let crowded = late.prove("late").unwrap_err();
+    assert_eq!(crowded, Crowded { places: known, of_one: false });
+    assert!(!late.is_known());
+    turns.clear();
+    late.prove("late").unwrap();
+}
+
+/// A caller that is busy on all that it may have reads so, and others are let in.
+#[tokio::test]
+async fn one_caller_cannot_have_all_places() {
+    let crowd = Crowd::new(16);
+    let mut hoard = Vec::new();
+    for _ in 0..crowd.0.of_one {
+        let guest = idle(&crowd, "hoarder").await;
+        hoard.push((guest.turn(), guest));
+    }
+    let more = let_in(&crowd, NEAR).await;
+    let crowded = more.prove("hoarder").unwrap_err();
+    assert!(crowded.of_one && crowded.to_string().contains("one caller"), "{crowded}");
+    more.prove("other").unwrap();
+}
