@@ -198,6 +198,9 @@ fn whole(hold: &OpenHold) -> String {
     if let Some(answers) = &hold.answers {
         let _ = writeln!(out, "answers to what the tool server asked\n{}", pretty(answers));
     }
+    if let Some(beside) = &hold.beside {
+        let _ = writeln!(out, "travels beside the arguments\n{}", pretty(beside));
+    }
     out
 }
 

@@ -3,7 +3,7 @@
 
 use super::Gate;
 use super::deliver::Delivery;
-use super::dispatch::{Cleared, FENCE};
+use super::dispatch::{Cleared, FENCE, OURS};
 use super::effects::{Beginning, Stand};
 use super::observe::observed;
 use super::rewriting::stripped;
@@ -41,6 +41,18 @@ use std::sync::Arc;
 
 /// What a call brings a server that asked in an earlier round (2026-07-28).
 const ROUND: [&str; 2] = ["inputResponses", "requestState"];
+/// Members of `_meta` that are another's with each request, and say nothing of what the call does: what a person allows
+/// is not bound to them (SEMANTICS §7).
+const OF_ONE_REQUEST: [&str; 8] = [
+    "progressToken",
+    "traceparent",
+    "tracestate",
+    "baggage",
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientInfo",
+    "io.modelcontextprotocol/clientCapabilities",
+    "io.modelcontextprotocol/logLevel",
+];
 
 /// A call, who makes it, and the way back.
 pub struct Call {
@@ -81,6 +93,19 @@ impl Call {
         let params = self.message.body.as_ref()?;
         let parts = ROUND.iter().filter_map(|field| Some(((*field).to_owned(), params.get(field)?.value())));
         let parts: Map<String, Value> = parts.collect();
+        (!parts.is_empty()).then_some(Value::Object(parts))
+    }
+
+    /// What else of it an agent sends upstream, as a person is shown it: `_meta` but for what belongs to each request, and
+    /// `task`.
+    pub(super) fn beside(&self) -> Option<Value> {
+        let params = self.message.body.as_ref()?;
+        let meta = params.get("_meta").as_ref().and_then(Text::object).unwrap_or_default();
+        let lasting = meta.iter().filter(|(key, _)| !key.starts_with(OURS) && !OF_ONE_REQUEST.contains(key));
+        let lasting: Map<String, Value> = lasting.map(|(key, value)| (key.to_owned(), value.value())).collect();
+        let meta = (!lasting.is_empty()).then_some(("_meta".to_owned(), Value::Object(lasting)));
+        let task = params.get("task").map(|task| ("task".to_owned(), task.value()));
+        let parts: Map<String, Value> = meta.into_iter().chain(task).collect();
         (!parts.is_empty()).then_some(Value::Object(parts))
     }
 

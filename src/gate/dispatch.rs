@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Our own keys never travel upstream unless toolgate itself put them there.
-const OURS: &str = "dev.toolgate/";
+pub(super) const OURS: &str = "dev.toolgate/";
 /// What tool servers that cooperate check (SEMANTICS §5).
 pub(super) const FENCE: &str = "dev.toolgate/fence";
 

@@ -52,7 +52,9 @@ impl Effects {
         rule: &Rule,
         trail: &mut Trail,
     ) -> Result<Option<Approved>, Refusal> {
-        rule.reach(&gate.approvers, &call.caller, (&call.judged.arguments, call.answers().as_ref()))?;
+        let beside = call.beside();
+        let more = [call.answers(), beside.clone()];
+        rule.reach(&gate.approvers, &call.caller, (&call.judged.arguments, &more))?;
         let key = Rule::key(&Bound {
             caller: &call.caller,
             session: call.judged.session.as_deref(),
@@ -60,6 +62,7 @@ impl Effects {
             definition: &tool.hash,
             arguments: &call.judged.arguments,
             round: call.round(),
+            beside: beside.as_ref(),
             policy: &policy.written,
         });
         let hold = self.look(Place { hold: Some(key), ..Place::default() }).await?.hold;
@@ -145,6 +148,7 @@ fn question((policy, call, tool, rules): Judged<'_>) -> Question {
         tool: tool.name.clone(),
         arguments: judged.arguments.clone(),
         answers: call.answers(),
+        beside: call.beside(),
         actions: rules.actions.clone(),
         irreversible: rules.irreversible,
         purpose: rules.purpose.clone(),

@@ -107,6 +107,8 @@ pub struct Bound<'a> {
     pub arguments: &'a Value,
     /// What it answers a server that asked in an earlier round.
     pub round: Option<Digest>,
+    /// What else of it travels: vendors' `_meta`, and `task`.
+    pub beside: Option<&'a Value>,
     /// The policy's version.
     pub policy: &'a str,
 }
@@ -171,7 +173,7 @@ impl Rule {
 
     /// What the decision is kept under.
     pub fn key(bound: &Bound<'_>) -> Digest {
-        let Bound { caller, session, tool, definition, arguments, round, policy } = *bound;
+        let Bound { caller, session, tool, definition, arguments, round, beside, policy } = *bound;
         let tenant = caller.tenant.as_ref().map(ToString::to_string);
         let is_there = |one: bool| [u8::from(one)];
         let (has_tenant, has_session) = (is_there(tenant.is_some()), is_there(session.is_some()));
@@ -187,23 +189,24 @@ impl Rule {
             round.as_ref().map_or(&[][..], |round| round.as_bytes()),
             policy.as_bytes(),
         ];
-        Digest::of_parts("hold", &parts)
+        let Some(beside) = beside else { return Digest::of_parts("hold", &parts) };
+        // Under a name of its own, so that holds of calls without any keep the key that records have.
+        Digest::of_parts("hold beside", &[&parts[..], &[&canonical::exact(beside)]].concat())
     }
 
-    /// Whether a person can be asked at all about a call of `caller` with these arguments, and these answers to what a server
-    /// asked in an earlier round.
+    /// Whether a person can be asked at all about a call of `caller` with these arguments, and what else travels with it.
     pub fn reach(
         &self,
         approvers: &Approvers,
         caller: &Caller,
-        (arguments, answers): (&Value, Option<&Value>),
+        (arguments, more): (&Value, &[Option<Value>]),
     ) -> Result<(), Refusal> {
         let most = approvers.reach(&self.roles, caller.agent.as_str(), self.self_approval);
         if most < usize::try_from(self.needed).unwrap_or(usize::MAX) {
             return Err(Refusal::ApproverUnreachable { why: "not enough operators are configured who may" });
         }
-        let answers = answers.map_or(0, |answers| answers.to_string().len());
-        if arguments.to_string().len().saturating_add(answers) > ARGUMENTS {
+        let more: usize = more.iter().flatten().map(|part| part.to_string().len()).sum();
+        if arguments.to_string().len().saturating_add(more) > ARGUMENTS {
             return Err(Refusal::ApproverUnreachable { why: "its arguments are longer than a person can be shown" });
         }
         Ok(())

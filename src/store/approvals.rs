@@ -43,6 +43,9 @@ pub struct OpenHold {
     /// What the call answers a server that asked in an earlier round, as it will be sent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub answers: Option<Value>,
+    /// What else of the call travels as the agent sent it: `_meta` but for what belongs to each request, and `task`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub beside: Option<Value>,
     /// The actions that the contract declares.
     pub actions: Vec<String>,
     /// Does the contract say that it cannot be undone?
@@ -163,7 +166,7 @@ impl OpenHold {
     /// Without what the agent says in the call.
     #[must_use]
     pub fn concealed(self) -> Self {
-        Self { arguments: None, answers: None, ..self }
+        Self { arguments: None, answers: None, beside: None, ..self }
     }
 
     fn of(hold: &Hold, now: Millis) -> Self {
@@ -188,6 +191,7 @@ impl OpenHold {
             tool: question.tool.to_string(),
             arguments: Some(question.arguments),
             answers: question.answers,
+            beside: question.beside,
             actions: question.actions,
             irreversible: question.irreversible,
             purpose: question.purpose,

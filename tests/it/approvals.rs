@@ -37,6 +37,7 @@ pub fn ask(needed: u32, arguments: Value) -> Ask {
             tool: ToolName::new("bank__pay"),
             arguments,
             answers: None,
+            beside: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             purpose: "pays an invoice".to_owned(),

@@ -459,3 +459,50 @@ async fn answers_to_the_server_are_shown_and_bound() {
     let stage = stage.again(false).await;
     assert_eq!(stage.holds(1).await[0]["answers"]["inputResponses"]["sure"]["content"]["amount"], 31_337);
 }
+
+/// FINDINGS F4, SECURITY E1: `_meta` and `task` travel, so what a person allows is bound to them and shown, but for what is
+/// another's with each request. Nothing that was not allowed runs, and it is kept over a restart.
+#[tokio::test]
+async fn what_travels_beside_the_arguments_is_shown_and_bound() {
+    let stage = Stage::new().await;
+    let bot = stage.bot();
+    let with = async |meta: Value, task: Option<Value>| {
+        let mut params = json!({ "name": "bank__pay", "arguments": { "n": 1 }, "_meta": meta });
+        params["_meta"]["dev.toolgate/idempotencyKey"] = json!("k");
+        if let Some(task) = task {
+            params["task"] = task;
+        }
+        bot.ask("tools/call", params).await
+    };
+    let plain = held(&with(json!({}), None).await);
+    stage.allows(&plain).await;
+    let evil = json!({ "com.acme/override": { "path": "/etc/passwd" } });
+    let others = [
+        (evil.clone(), None),
+        (json!({ "com.acme/override": { "path": "/etc" } }), None),
+        (json!({ "io.modelcontextprotocol/unheard-of": 1 }), None),
+        (json!({}), Some(json!({ "ttl": 1 }))),
+        (json!({}), Some(json!({ "ttl": 2 }))),
+    ];
+    let mut holds = vec![plain];
+    for (meta, task) in others {
+        let id = held(&with(meta, task).await);
+        assert!(!holds.contains(&id), "{holds:?}");
+        holds.push(id);
+    }
+    assert_eq!(stage.puppet.executions(), 0, "another call than the one that was allowed");
+    let (_, shown) = stage.says(ANN, &["show", &holds[1]]).await;
+    assert!(shown.contains("\"path\": \"/etc/passwd\""), "{shown}");
+    let (_, shown) = stage.says(ANN, &["show", &holds[4]]).await;
+    assert!(shown.contains("\"task\"") && shown.contains("\"ttl\": 1"), "{shown}");
+    let (_, shown) = stage.says(ANN, &["show", &holds[0]]).await;
+    assert!(!shown.contains("travels beside"), "{shown}");
+    // What belongs to one request says nothing of the call.
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let answer = with(json!({ "progressToken": 7, "traceparent": trace, "baggage": "a=b" }), None).await;
+    assert_eq!(code(&answer), None, "{answer}");
+    assert_eq!(stage.puppet.executions(), 1);
+    let stage = stage.again(false).await;
+    let kept = stage.holds(5).await;
+    assert!(kept.iter().any(|hold| hold["beside"]["_meta"] == evil), "{kept:?}");
+}

@@ -48,6 +48,7 @@ impl Desk {
             tool: ToolName::new("bank__pay"),
             arguments,
             answers: None,
+            beside: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             purpose: "pays an invoice".to_owned(),

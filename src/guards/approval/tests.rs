@@ -72,6 +72,7 @@ fn a_decision_is_about_one_call() {
         definition: "d1",
         arguments: &arguments,
         round: None,
+        beside: None,
         policy: "p1",
     };
     let key = Rule::key(&bound);
@@ -93,6 +94,8 @@ fn a_decision_is_about_one_call() {
         Bound { arguments: &near, ..bound },
         Bound { arguments: &more, ..bound },
         Bound { round: Some(Digest::of(b"answer")), ..bound },
+        Bound { beside: Some(&arguments), ..bound },
+        Bound { beside: Some(&more), ..bound },
         Bound { policy: "p2", ..bound },
     ] {
         assert_ne!(Rule::key(&another), key, "{another:?}");
@@ -108,16 +111,16 @@ fn nobody_to_ask_means_no() {
     let small = json!({ "note": "x" });
     for (names, reached) in [(&[][..], false), (&["ann"], false), (&["ann", "bot"], false), (&["ann", "bob"], true)] {
         let approvers = Approvers(names.iter().map(|name| one(name)).collect());
-        let answer = rule.reach(&approvers, &caller, (&small, None));
+        let answer = rule.reach(&approvers, &caller, (&small, &[]));
         assert_eq!(answer.is_ok(), reached, "{names:?}");
         assert!(answer.is_ok() || answer.is_err_and(|refusal| refusal.code() == "approver_unreachable"));
     }
     let both = Approvers(vec![one("ann"), one("bob")]);
     let fits = json!({ "note": "x".repeat(ARGUMENTS - 11) });
-    assert_eq!(rule.reach(&both, &caller, (&fits, None)), Ok(()));
+    assert_eq!(rule.reach(&both, &caller, (&fits, &[None])), Ok(()));
     let long = json!({ "note": "x".repeat(ARGUMENTS - 10) });
-    for too_long in [(&long, None), (&fits, Some(&small))] {
-        assert_eq!(rule.reach(&both, &caller, too_long).unwrap_err().code(), "approver_unreachable");
+    for too_long in [(&long, vec![]), (&fits, vec![Some(small.clone())]), (&fits, vec![None, Some(small.clone())])] {
+        assert_eq!(rule.reach(&both, &caller, (too_long.0, &too_long.1)).unwrap_err().code(), "approver_unreachable");
     }
 }
 

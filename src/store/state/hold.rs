@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Milliseconds for which a hold that nobody decided in time still says so (SEMANTICS §7).
 pub const GRACE: u64 = 15_000;
-/// Bytes of arguments and answers, as JSON, that can be held: what an operator allows is seen whole, so that more is refused, never
+/// Bytes of arguments and what travels with them, as JSON, that can be held: what an operator allows is seen whole, so that more is refused, never
 /// cut. With it a hold fits a value of the index (SEMANTICS §8).
 pub const ARGUMENTS: usize = 16 << 10;
 /// Bytes that an operator's reason may have.
@@ -65,6 +65,9 @@ pub struct Question {
     /// as the arguments are, and counted with them.
     #[serde(skip)]
     pub answers: Option<Value>,
+    /// What else of it travels: `_meta` but for what belongs to each request, and `task`. Kept and counted likewise.
+    #[serde(skip)]
+    pub beside: Option<Value>,
     /// The actions that the contract declares.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub actions: Vec<String>,
@@ -180,19 +183,28 @@ impl Phase {
 }
 
 impl Question {
-    /// The arguments as they stand behind a record; with answers, and so that a list is nothing else, in a list of both.
+    /// The arguments as they stand behind a record; with more, and so that a list is nothing else, in a list of all.
     pub fn body(&self) -> serde_json::Result<Vec<u8>> {
-        if self.answers.is_none() && !self.arguments.is_array() {
-            return serde_json::to_vec(&self.arguments);
+        match (&self.answers, &self.beside) {
+            (None, None) if !self.arguments.is_array() => serde_json::to_vec(&self.arguments),
+            (answers, None) => serde_json::to_vec(&(&self.arguments, answers)),
+            (answers, beside) => serde_json::to_vec(&(&self.arguments, answers, beside)),
         }
-        serde_json::to_vec(&(&self.arguments, &self.answers))
     }
 
     /// Reads what [`Question::body`] wrote.
     pub fn fill(&mut self, body: Bytes) -> serde_json::Result<()> {
         let body = Text::read(body, &FROM_SERVER).map_err(serde::de::Error::custom)?;
         let body = body.value();
-        (self.arguments, self.answers) = if body.is_array() { serde_json::from_value(body)? } else { (body, None) };
+        // Records of before have no third part.
+        (self.arguments, self.answers, self.beside) = match body.as_array().map(Vec::len) {
+            None => (body, None, None),
+            Some(2) => {
+                let (arguments, answers) = serde_json::from_value(body)?;
+                (arguments, answers, None)
+            }
+            Some(_) => serde_json::from_value(body)?,
+        };
         Ok(())
     }
 }

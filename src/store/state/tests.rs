@@ -83,6 +83,7 @@ pub(in crate::store) fn ask(key: &str) -> Ask {
             tool: ToolName::new("bank__pay"),
             arguments: json!({ "amount": 100, "to": "DE89" }),
             answers: None,
+            beside: None,
             actions: vec!["pay".to_owned()],
             irreversible: true,
             purpose: "pays an invoice".to_owned(),

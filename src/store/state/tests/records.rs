@@ -35,6 +35,7 @@ fn holding() -> impl Strategy<Value = Event> {
         let mut held = hold::held(&ask("key"), None, Waiting::default(), at).unwrap();
         held.hold.question.arguments = json!({ "text": who, "why": [why, at, null, { "x": allow }] });
         held.hold.question.answers = allow.then(|| json!({ "requestState": why }));
+        held.hold.question.beside = (at % 3 == 0).then(|| json!({ "_meta": { "x/y": why }, "task": {} }));
         let decision = hold::Decision { who, allow, why, at };
         let phase = hold::Phase::Used { action: ActionId::generate(), at };
         match which {
