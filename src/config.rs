@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 mod doors;
+mod exposed;
 mod ledger;
 mod secrets;
 mod servers;
@@ -99,7 +100,8 @@ pub struct Loaded {
 }
 
 /// The keys that only a restart applies.
-const STARTUP: &[&str] = &["listen", "admin", "data", "servers", "allowed_hosts", "allowed_origins", "ledger"];
+const STARTUP: &[&str] =
+    &["listen", "unencrypted", "admin", "data", "servers", "allowed_hosts", "allowed_origins", "ledger"];
 
 /// The configuration to use when none is named: `./toolgate.yaml`, then `~/.config/toolgate/toolgate.yaml`, then
 /// `/etc/toolgate/toolgate.yaml`.
@@ -136,8 +138,9 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
         }
     };
     let (judged, mut diagnostics) = judge(&document, directory, variable);
+    diagnostics.extend(exposed::tokens(path, &document));
     let open = locate::too_open(path);
-    let opened = [u8::from(open.is_some())];
+    let opened = [u8::from(!open.is_empty())];
     diagnostics.extend(open);
     let Some(Judged { config, mut basis }) = judged else {
         compile::sort(&mut diagnostics);
@@ -283,6 +286,7 @@ fn judge(
 fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Problems) -> Judged {
     let Settings {
         listen,
+        unencrypted,
         admin,
         data,
         mode,
@@ -299,7 +303,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         pins,
         ledger: _,
     } = settings;
-    let listen = problems.under("listen", |problems| doors::agents(&listen, named.open, mode, problems));
+    let listen = problems.under("listen", |problems| doors::agents((&listen, unencrypted), named.open, mode, problems));
     let callers = identity::Settings { callers, front_ends };
     let admin = problems.under("admin", |problems| doors::operators(admin, &callers.tokens(), problems));
     let identity = callers.compile(problems);
@@ -309,7 +313,6 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
     doors::judge_allowed(&allowed_hosts, &allowed_origins, problems);
     let policies = problems.under("policies", |problems| doors::policies(&policies, mode, directory, problems));
     let hooks = problems.under("hooks", |problems| hooks::Settings(hooks).compile_for(&named.servers, problems));
-    let methods = problems.under("methods", |problems| doors::methods(methods, problems));
     let pins = pins.and_then(|pins| problems.under("pins", |problems| doors::pins(pins, directory, problems)));
     let basis = Basis {
         mode,
@@ -322,7 +325,7 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         bound: Vec::new(),
         approvers: admin.as_ref().map(Admin::approvers),
         hooks,
-        methods,
+        methods: problems.under("methods", |problems| doors::methods(methods, problems)),
         session_header: session_header.map(|name| doors::session_header(&name, problems)),
         pins,
         secrets,

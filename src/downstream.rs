@@ -11,6 +11,7 @@ mod heads;
 pub mod http;
 mod legacy;
 mod modern;
+mod neighbour;
 mod route;
 pub mod session;
 mod shelf;

@@ -3,7 +3,7 @@
 //! Floors, lowest first; a file imports from lower floors only (`tests/tidy.rs` keeps this):
 //!
 //! 0. [`model`], [`mcp`]: words and the wire
-//! 1. [`telemetry`], [`outlet`], [`failpoint`], then [`store`], [`upstream`], [`schema`], [`expression`]: the world
+//! 1. [`telemetry`], [`outlet`], [`failpoint`], [`owners`], then [`store`], [`upstream`], [`schema`], [`expression`]: the world
 //! 2. [`guards`]: one guard, one file
 //! 3. [`policy`]: what the files say
 //! 4. [`gate`], [`relay`]: the pipeline, and every message that is not a governed call
@@ -20,6 +20,7 @@ pub mod model;
 
 pub mod failpoint;
 pub mod outlet;
+pub mod owners;
 pub mod telemetry;
 
 pub mod expression;

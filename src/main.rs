@@ -3,12 +3,14 @@
 use clap::Parser as _;
 use std::process::ExitCode;
 use toolgate::cli::{self, guard};
+use toolgate::owners;
 
 pub(crate) fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|verb| verb == guard::VERB) {
         return guard::run(arguments);
     }
+    owners::seal_memory();
     match cli::run(cli::Cli::parse()) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

@@ -13,7 +13,7 @@ use toolgate::model::refusal::CODES;
 const FLOORS: &[&[&str]] = &[
     &["model"],
     &["mcp"],
-    &["telemetry", "outlet", "failpoint"],
+    &["telemetry", "outlet", "failpoint", "owners"],
     &["store", "upstream", "schema", "expression"],
     &["guards"],
     &["policy"],

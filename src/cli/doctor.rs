@@ -10,6 +10,7 @@ use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
 use crate::guards::Mode;
 use crate::model::counted::counted;
+use crate::owners::keep_private;
 use crate::policy::live::Live;
 use crate::store::journal::{Journal, Options};
 use crate::upstream::server::State;
@@ -28,11 +29,19 @@ pub struct Args {
 
 /// Looks; 0 if nothing is missing.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
+    keep_private();
     let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
     let config = config.context("the configuration cannot be used")?;
     let mut found = Found::default();
     found.fine(&format!("configuration {} and its policies can be used", path.display()));
     runtime()?.block_on(async {
+        if !config.admin.tokens.is_empty() {
+            let own = rustix::process::geteuid().as_raw();
+            found.note(&format!(
+                "approvals are advisory for agents that run as uid {own}, as toolgate does here: they can read its tokens; run \
+                 toolgate as another user"
+            ));
+        }
         for (address, whose) in [(config.listen, "agents"), (config.admin.listen, "operators")] {
             match bind(address, whose).await {
                 Ok(_) => found.fine(&format!("{address} is free for {whose}")),

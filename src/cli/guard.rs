@@ -26,11 +26,20 @@ const NOT_FOUND: u8 = 127;
 /// How long what is left below the guard may take to be gone once it was killed.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Runs `[--record FILE] -- PROGRAM [ARGUMENT…]` and ends as the program ends: its status, or 128 and the number of the
+/// What the guard itself is told, before the program.
+#[derive(Default)]
+struct Told {
+    /// Where it notes the processes.
+    record: Option<PathBuf>,
+    /// The umask of the program, where it is not toolgate's own.
+    umask: Option<u32>,
+}
+
+/// Runs `[--record FILE] [--umask OCTAL] -- PROGRAM [ARGUMENT…]` and ends as the program ends: its status, or 128 and the number of the
 /// signal that ended it.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some((record, command)) = parse(arguments) else {
-        say("usage: toolgate __guard [--record FILE] -- PROGRAM [ARGUMENT...]");
+    let Some((Told { record, umask }, command)) = parse(arguments) else {
+        say("usage: toolgate __guard [--record FILE] [--umask OCTAL] -- PROGRAM [ARGUMENT...]");
         return ExitCode::from(2);
     };
     // Whoever kills toolgate by name must not hit its guards: they have to outlive it for a moment.
@@ -39,6 +48,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Err(error) = outlive_signals() {
         say(&format!("toolgate: cannot guard a tool server: {error}"));
         return ExitCode::FAILURE;
+    }
+    if let Some(umask) = umask {
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
     }
     let program = match start(command) {
         Ok(program) => program,
@@ -57,16 +69,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code(status))
 }
 
-fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<(Option<PathBuf>, Vec<OsString>)> {
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<(Told, Vec<OsString>)> {
     let mut arguments = arguments.into_iter();
-    let mut record = None;
+    let mut told = Told::default();
     loop {
-        let argument = arguments.next()?;
-        if argument == "--" {
-            let command: Vec<OsString> = arguments.collect();
-            return (!command.is_empty()).then_some((record, command));
+        match arguments.next()?.to_str()? {
+            "--record" => told.record = Some(PathBuf::from(arguments.next()?)),
+            "--umask" => told.umask = Some(u32::from_str_radix(arguments.next()?.to_str()?, 8).ok()?),
+            "--" => {
+                let command: Vec<OsString> = arguments.collect();
+                return (!command.is_empty()).then_some((told, command));
+            }
+            _ => return None,
         }
-        record = Some(PathBuf::from((argument == "--record").then(|| arguments.next())??));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::app::{App, bind};
 use crate::config::{self, Config, Loaded, Server, Transport};
 use crate::guards::Mode;
 use crate::model::ids::ServerName;
+use crate::owners::keep_private;
 use crate::policy::live::{Live, Reading};
 use crate::store::journal::{Journal, Options};
 use crate::telemetry;
@@ -27,6 +28,7 @@ pub struct Args {
 
 /// Serves until a signal.
 pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
+    keep_private();
     let (config, policy) = prepare(args)?;
     runtime()?.block_on(async {
         let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;

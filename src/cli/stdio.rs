@@ -9,6 +9,7 @@ use crate::guards::identity;
 use crate::model::ids::{AgentId, ServerName};
 use crate::model::scope::Scope;
 use crate::model::secret::Secret;
+use crate::owners::keep_private;
 use crate::policy::live::Live;
 use crate::store::journal::{Error, Journal, Options};
 use crate::telemetry;
@@ -41,6 +42,7 @@ pub struct Args {
 
 /// Serves one agent until it closes its end.
 pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
+    keep_private();
     let (mut config, policy) = prepare(args)?;
     // Operators have no door here, so none of them can be asked.
     config.admin.tokens.clear();

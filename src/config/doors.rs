@@ -25,9 +25,26 @@ fn address(text: &str, problems: &mut Problems) -> Option<SocketAddr> {
     address
 }
 
+/// An error for an address that other machines reach, unless that is said to be meant.
+fn judge_reach(listen: SocketAddr, unencrypted: bool, key: &str, problems: &mut Problems) {
+    if !unencrypted && !listen.ip().is_loopback() {
+        let hint = format!(
+            "listen on 127.0.0.1 with a TLS front end on this machine; or, in a container or on a network that nobody else is \
+             on, write `{key}: true`"
+        );
+        problems.error("other machines can reach this address, and toolgate speaks no TLS there", hint);
+    }
+}
+
 /// The agents' door. `open`: nobody is configured, so everybody is let in.
-pub(super) fn agents(text: &str, open: bool, mode: Mode, problems: &mut Problems) -> Option<SocketAddr> {
+pub(super) fn agents(
+    (text, unencrypted): (&str, bool),
+    open: bool,
+    mode: Mode,
+    problems: &mut Problems,
+) -> Option<SocketAddr> {
     let listen = address(text, problems)?;
+    judge_reach(listen, unencrypted, "unencrypted", problems);
     if open && !listen.ip().is_loopback() {
         problems.error(
             "other machines can reach this address, and no callers are configured",
@@ -44,7 +61,7 @@ pub(super) fn agents(text: &str, open: bool, mode: Mode, problems: &mut Problems
 
 /// The operators' door. `agents`: tokens that must not open it.
 pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &mut Problems) -> Option<Admin> {
-    let AdminSettings { listen, tokens, verbs } = settings;
+    let AdminSettings { listen, unencrypted, tokens, verbs } = settings;
     let none = tokens.is_empty();
     let mut known: Vec<Operator> = Vec::new();
     problems.under("tokens", |problems| {
@@ -70,6 +87,7 @@ pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &
     problems.under("tokens", |problems| judge_roles(&known, &verbs, problems));
     let listen = problems.under("listen", |problems| {
         let listen = address(&listen, problems)?;
+        judge_reach(listen, unencrypted, "admin.unencrypted", problems);
         if none && !listen.ip().is_loopback() {
             let hint = "configure `admin.tokens`, or listen on 127.0.0.1";
             problems.error("other machines can reach this address, and no tokens are configured", hint);

@@ -17,8 +17,11 @@ pub(super) const DATA: &str = "./toolgate-data";
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "toolgate configuration", rename = "Configuration")]
 pub struct Settings {
-    /// The address where agents are served; one that other machines reach needs `callers`.
+    /// The address where agents are served; one that other machines reach needs `callers`, and `unencrypted`.
     pub listen: String,
+    /// Other machines may reach `listen`, though toolgate speaks no TLS: in a container, or behind a TLS front end on a network
+    /// that nobody else is on. Who is on the way reads the agents' tokens and all calls.
+    pub unencrypted: bool,
     /// The operators' door.
     pub admin: AdminSettings,
     /// The directory of the embedded store.
@@ -56,8 +59,10 @@ pub struct Settings {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Admin")]
 pub struct AdminSettings {
-    /// The address where operators are served; one that other machines reach needs `tokens`.
+    /// The address where operators are served; one that other machines reach needs `tokens`, and `unencrypted`.
     pub listen: String,
+    /// Other machines may reach `admin.listen`, though toolgate speaks no TLS; as for agents.
+    pub unencrypted: bool,
     /// The operators.
     pub tokens: Vec<OperatorSettings>,
     /// Which roles may do what; about calls that are held, contracts say who decides (`approver` unless they name others).
@@ -186,6 +191,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: super::doors::LISTEN.to_string(),
+            unencrypted: false,
             admin: AdminSettings::default(),
             data: DATA.to_owned(),
             mode: Mode::default(),
@@ -207,7 +213,8 @@ impl Default for Settings {
 
 impl Default for AdminSettings {
     fn default() -> Self {
-        Self { listen: super::doors::ADMIN_LISTEN.to_string(), tokens: Vec::new(), verbs: VerbSettings::default() }
+        let listen = super::doors::ADMIN_LISTEN.to_string();
+        Self { listen, unencrypted: false, tokens: Vec::new(), verbs: VerbSettings::default() }
     }
 }
 

@@ -8,7 +8,8 @@ fn write(directory: &Path, files: &[(&str, &str)]) {
     for (name, text) in files {
         let path = directory.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        fs::write(&path, text).unwrap();
+        chmod(&path, 0o644);
     }
 }
 
@@ -109,7 +110,8 @@ fn who_may_connect_follows_from_the_address_and_the_callers() {
             "an agent or another operator has the same token",
         ),
         ("listen: 0.0.0.0:1\ncallers: []\n", false, "other machines can reach this address"),
-        ("listen: 0.0.0.0:1\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n", true, ""),
+        ("listen: 0.0.0.0:1\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n", false, "toolgate speaks no TLS there"),
+        ("listen: 0.0.0.0:1\nunencrypted: true\ncallers: [{ agent: a, token: '${BOT_TOKEN}' }]\n", true, ""),
     ];
     for (text, loads, says) in cases {
         let (loaded, shown) = load_text(&format!("{server}{text}"));

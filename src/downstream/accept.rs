@@ -55,6 +55,7 @@ where
             guest = crowd.let_in(peer.ip().to_canonical(), &stop) => guest,
             () = stop.cancelled() => break,
         };
+        crowd.met(&stream, peer);
         let _ = stream.set_nodelay(true);
         tasks::spawn("connection", open.track_future(connection(stream, Arc::new(guest), service.clone())));
     }

@@ -5,16 +5,18 @@
 //! who asks for something waits behind those who do not. The other places belong to callers that are known. When those
 //! are taken, the connection gives way that has been idle for longest, of the caller that has most.
 
+use super::neighbour::Neighbours;
 use crate::model::clock::Clock;
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +44,7 @@ struct Shared {
     known: usize,
     of_one: usize,
     inside: Mutex<Inside>,
+    neighbours: Mutex<Neighbours>,
     /// Somebody has left, or is no stranger any more.
     moved: Notify,
     clock: Clock,
@@ -105,15 +108,15 @@ impl Crowd {
     /// Places for agents: 1,024, but at most half of the files that the process may open. The other half is for tool
     /// servers and the ledger.
     pub fn of_agents() -> Self {
-        Self::new(OF_AGENTS.min(files() / 2))
+        Self::new(OF_AGENTS.min(files() / 2), Neighbours::watched())
     }
 
     /// Places for operators: 64, but at most an eighth of the files that the process may open.
     pub fn of_operators() -> Self {
-        Self::new(OF_OPERATORS.min(files() / 8))
+        Self::new(OF_OPERATORS.min(files() / 8), Neighbours::unwatched())
     }
 
-    fn new(places: usize) -> Self {
+    fn new(places: usize, neighbours: Neighbours) -> Self {
         let strangers = (places / STRANGERS).max(1);
         let known = places.saturating_sub(strangers).max(1);
         let of_one = (known / 4 * OF_ONE).max(1);
@@ -122,9 +125,15 @@ impl Crowd {
             known,
             of_one,
             inside: Mutex::default(),
+            neighbours: Mutex::new(neighbours),
             moved: Notify::new(),
             clock: Clock,
         }))
+    }
+
+    /// Takes note of who connects.
+    pub(super) fn met(&self, stream: &TcpStream, peer: SocketAddr) {
+        self.0.neighbours.lock().met(stream, peer);
     }
 
     /// A place for a connection from `peer`, who is a stranger; waits until one that has had its time is gone.

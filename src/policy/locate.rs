@@ -1,12 +1,12 @@
 //! A path in the YAML → `file:line:column`. The one place that reads YAML.
 
 use crate::model::diagnostic::{Diagnostic, Problem, Severity};
+use crate::owners;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{Location, Spanned};
 use std::collections::HashMap;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Bytes of a configuration or policy file (SECURITY §8).
@@ -133,26 +133,18 @@ impl Document {
     }
 }
 
-/// An error if others than the owner may write the file, which is as good as writing policy (SECURITY §9).
-pub fn too_open(path: &Path) -> Option<Diagnostic> {
-    let mode = std::fs::metadata(path).ok()?.permissions().mode();
-    (mode & 0o022 != 0).then(|| Diagnostic {
+/// An error for each thing on the way to the file that others than its owner may change, which is as good as writing policy
+/// (SECURITY §9, §10).
+pub fn too_open(path: &Path) -> Vec<Diagnostic> {
+    let found = owners::exposed(path).into_iter().map(|exposed| Diagnostic {
         severity: Severity::Error,
-        file: path.display().to_string(),
+        file: exposed.path.display().to_string(),
         line: 0,
         column: 0,
-        message: "others than its owner may write this file".to_owned(),
-        hint: Some(format!("run `chmod {} {}`", taken_away(mode), path.display())),
-    })
-}
-
-/// What takes the others' right to write away.
-fn taken_away(mode: u32) -> &'static str {
-    match (mode & 0o020 != 0, mode & 0o002 != 0) {
-        (true, true) => "go-w",
-        (true, false) => "g-w",
-        (false, _) => "o-w",
-    }
+        message: exposed.message(),
+        hint: Some(exposed.hint()),
+    });
+    found.collect()
 }
 
 /// `rules[0]` and `[0]` name what `rules`, `0` name.

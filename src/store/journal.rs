@@ -18,6 +18,7 @@ mod health;
 mod item;
 mod medium;
 mod place;
+mod private;
 mod queue;
 mod reader;
 mod recovery;

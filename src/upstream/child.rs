@@ -7,6 +7,7 @@ use super::leftovers::{Leftovers, Record};
 use super::lineage;
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
+use crate::owners::umask_of_others;
 use crate::telemetry::tasks;
 use rustix::process::{Pid, Signal};
 use std::fmt;
@@ -79,6 +80,9 @@ impl Process {
         guard.arg(VERB);
         if let Some(path) = record.path() {
             guard.arg("--record").arg(path);
+        }
+        if let Some(umask) = umask_of_others() {
+            guard.arg("--umask").arg(format!("{umask:o}"));
         }
         guard.arg("--").arg(program).args(&command.args);
         guard.env_clear().envs(command.env.iter().map(|(name, value)| (name, value)));

@@ -5,9 +5,11 @@
 
 use super::lineage::{self, Life};
 use crate::model::ids::{ServerName, unguessable};
+use crate::owners::fresh;
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,7 +60,7 @@ impl Leftovers {
         let owner = lineage::own().ok_or(io::ErrorKind::NotFound)?;
         let path = folder.join(unguessable());
         let words = format!("{MARK} {} {} {} {server}\n", boot(), owner.pid.as_raw_nonzero(), owner.started);
-        std::fs::write(&path, words)?;
+        fresh(&path)?.write_all(words.as_bytes())?;
         Ok(Record { path: Some(path) })
     }
 
@@ -112,7 +114,9 @@ impl Drop for Record {
 pub fn add(path: &Path, pid: Pid) -> io::Result<()> {
     let life = lineage::look(pid).ok_or(io::ErrorKind::NotFound)?;
     let words = format!("{} {} {}\n", pid.as_raw_nonzero(), life.started, life.group);
-    std::fs::OpenOptions::new().append(true).open(path)?.write_all(words.as_bytes())
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let record = std::fs::OpenOptions::new().append(true).custom_flags(flags).open(path);
+    record?.write_all(words.as_bytes())
 }
 
 enum Verdict {

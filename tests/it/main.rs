@@ -39,6 +39,7 @@ mod loops;
 mod observe;
 mod order;
 mod overruns;
+mod owners;
 mod packs;
 mod passthrough;
 mod pins;

@@ -2,6 +2,7 @@
 
 use super::{Asked, Found};
 use crate::model::clock::Clock;
+use crate::owners::keep_private;
 use crate::store::embedded::Embedded;
 use crate::store::journal::{Error, Journal, Options};
 use crate::store::operator::{Resolution, Unresolved, open_calls, resolve};
@@ -23,6 +24,7 @@ pub(in crate::cli) fn open(data: &Path) -> anyhow::Result<Option<Journal>> {
     if owner != rustix::process::geteuid().as_raw() {
         return Ok(None);
     }
+    keep_private();
     match Journal::open(data, Options::default()) {
         Ok(journal) => Ok(Some(journal)),
         Err(Error::Locked { .. }) => Ok(None),

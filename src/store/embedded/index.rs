@@ -31,6 +31,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Db};
 use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,6 +124,9 @@ impl Changes {
 impl Index {
     /// Opens the index in `dir`; with how far it is. An error means that it has to be made again.
     pub(super) fn open(dir: &Path) -> Result<(Self, Applied), Error> {
+        // Whatever the umask says: what is held stands in there.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(|error| Error::Broken(format!("{} cannot be made: {error}", dir.display())))?;
         let db = calmly(|| {
             sled::Config::new().path(dir).cache_capacity(CACHE).flush_every_ms(None).print_profile_on_drop(false).open()
         })?;

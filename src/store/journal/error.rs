@@ -36,6 +36,16 @@ pub enum Error {
         /// The process id the lock file names.
         pid: Option<String>,
     },
+    /// Something in the data directory, or on the way to it, is not ours alone.
+    #[error("the data directory is not toolgate's alone: {}: {why}; {hint}", .path.display())]
+    Shared {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
     /// There is no journal.
     #[error("there is no journal in {}; is it the data directory of a toolgate that has run?", .0.display())]
     NoJournal(PathBuf),

@@ -1,9 +1,11 @@
 //! The data directory: made durably, claimed by one process, opened in a new epoch each time.
 
 use super::error::Error;
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use super::private;
+use crate::owners::fresh;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A data directory this process may write to, until this is dropped.
@@ -23,10 +25,11 @@ impl Place {
     /// Makes `data` and the journal's directory where they don't exist, and takes the lock.
     pub(super) fn claim(data: &Path) -> Result<Self, Error> {
         make_dir(data).map_err(|source| Error::io("make the data directory", data, source))?;
+        private::judge(data)?;
         let lock = lock(data)?;
+        private::narrow(data)?;
         let dir = journal_dir(data);
         make_dir(&dir).map_err(|source| Error::io("make the journal directory", &dir, source))?;
-        narrow(&dir).map_err(|source| Error::io("take away others' access to", &dir, source))?;
         Ok(Self { data: data.to_owned(), dir, _lock: lock })
     }
 
@@ -62,10 +65,12 @@ fn make_dir(dir: &Path) -> io::Result<()> {
     let mut new = dir.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    match DirBuilder::new().mode(0o700).create(&new) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+    // What a crash left is empty; anything else that stands there is nobody's to take over, a link least of all.
+    match std::fs::remove_dir(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
+    DirBuilder::new().mode(0o700).create(&new)?;
     sync_dir(&new)?;
     match std::fs::rename(&new, dir) {
         // Another process was quicker; the lock decides between us.
@@ -73,14 +78,6 @@ fn make_dir(dir: &Path) -> io::Result<()> {
         done => done?,
     }
     sync_dir(parent)
-}
-
-fn narrow(dir: &Path) -> io::Result<()> {
-    if std::fs::metadata(dir)?.permissions().mode() & 0o077 != 0 {
-        tracing::warn!(dir = %dir.display(), "others could read the journal; its directory is now for its owner only");
-        std::fs::set_permissions(dir, Permissions::from_mode(0o700))?;
-    }
-    Ok(())
 }
 
 /// Makes what was created or renamed in `dir` durable.
@@ -91,7 +88,7 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
 /// Replaces the file at `path`, in `dir`, by one that holds `text`, durably.
 pub(in crate::store) fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = fresh(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&new, path)?;

@@ -6,9 +6,9 @@ use super::frame::{self, Found};
 use super::place::Place;
 use super::segment;
 use super::summary::Summary;
+use crate::owners::fresh;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Where the journal goes on.
@@ -113,7 +113,7 @@ fn was_synced(rest: &[u8], head: &Head) -> bool {
 /// Keeps what is cut, beside the segment: should it be wanted after all, it is there.
 fn keep(path: &Path, rest: &[u8], offset: u64) -> io::Result<()> {
     let cut: PathBuf = path.with_extension(format!("cut-{offset}"));
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(cut)?;
+    let mut file = fresh(&cut)?;
     file.write_all(rest)?;
     file.sync_all()
 }

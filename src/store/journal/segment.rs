@@ -18,6 +18,7 @@ use super::chain::{Hash, Head, hash};
 use super::error::Stop;
 use super::frame::array;
 use super::{place, summary};
+use crate::owners::fresh;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -136,8 +137,7 @@ pub(super) fn open(path: &Path, write: bool) -> io::Result<File> {
 /// Makes the segment that begins with `header` in `dir`, under a name that nobody reads yet.
 pub(super) fn prepare(dir: &Path, header: &Header) -> Result<File, Stop> {
     let new = dir.join(name(header.first)).with_extension("new");
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = fresh(&new)?;
     file.write_all(&header.encode())?;
     file.sync_all().map_err(Stop::Failed)?;
     Ok(file)

@@ -24,9 +24,9 @@ use super::error::{Error, Problem};
 use super::frame::{self, Batch, EVENT, Found, Frame, SEAL, array};
 use super::item::{Group, MAX_EVENT};
 use super::{place, segment};
+use crate::owners::fresh;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes before the first batch.
@@ -174,8 +174,7 @@ pub(super) fn prepare(
 ) -> Result<Vec<u8>, Error> {
     let path = dir.join(name(header.last)).with_extension("new");
     let failed = |source| Error::io("write", &path, source);
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
+    let file = fresh(&path).map_err(failed)?;
     let mut file = BufWriter::new(file);
     let raw = header.encode();
     file.write_all(&raw).map_err(failed)?;

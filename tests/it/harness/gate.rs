@@ -217,6 +217,8 @@ impl Setup {
         }
         let path = self.directory().join("toolgate.yaml");
         std::fs::write(&path, text).unwrap();
+        // Its tokens are written out, so that only its owner may read it.
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         path
     }
 
@@ -249,6 +251,14 @@ impl Setup {
             || async { get(gate.operators, "/readyz").await.filter(|answer| answer.status == 200) },
         )
         .await;
+        gate
+    }
+
+    /// Starts `toolgate serve` and waits until it lives; its tool servers may be down.
+    pub async fn start_at_once(self) -> Gate {
+        let gate = self.begin().await;
+        until("/healthz", || async { get(gate.operators, "/healthz").await.filter(|answer| answer.status == 200) })
+            .await;
         gate
     }
 

@@ -1,0 +1,222 @@
+//! Who else could change a file: its own rights, and those of every directory and link on the way to it, because whoever may
+//! rename a directory chooses what is in it (SECURITY §9, §10). And what this process keeps others from reading of itself.
+//!
+//! Trusted are root and the account that runs this. A directory in which everybody may make files but nobody may touch
+//! those of others (the sticky bit, as `/tmp` has it) is no way in: what is next on the way has to be a trusted account's own.
+//! On a file system that is mounted read-only rights to write are none: so Kubernetes mounts its volumes of configuration.
+
+use rustix::fs::{OFlags, StatVfsMountFlags, statvfs};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit, umask};
+use std::ffi::OsString;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Links that are followed on one way, as many as the kernel follows.
+const MOST_LINKS: usize = 40;
+/// The bits of a mode that let others than the owner write.
+const OTHERS_WRITE: u32 = 0o022;
+/// The bit of a directory's mode that keeps what is in it from others than its owner.
+const STICKY: u32 = 0o1000;
+/// Who owns what an account owns that a user namespace does not know.
+const NOBODY_KNOWN: u32 = 65_534;
+
+/// What is on the way to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The file itself.
+    File,
+    /// A directory, of which one name is on the way.
+    Directory,
+    /// A symbolic link.
+    Link,
+}
+
+/// Why it can be changed by others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Its mode lets them.
+    Writable(u32),
+    /// It belongs to another account than root or ours.
+    Foreign(u32),
+}
+
+/// Something on the way to a file that others can change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exposed {
+    /// What it is called.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    /// Why.
+    pub why: Why,
+}
+
+impl Exposed {
+    /// What is wrong, in words.
+    pub fn message(&self) -> String {
+        match (self.why, self.kind) {
+            (Why::Writable(_), Kind::Directory) => {
+                "others than its owner may change what is in this directory, and so what the files say".to_owned()
+            }
+            (Why::Writable(_), Kind::File | Kind::Link) => "others than its owner may write this file".to_owned(),
+            (Why::Foreign(owner), kind) => {
+                let what = match kind {
+                    Kind::File => "file",
+                    Kind::Directory => "directory",
+                    Kind::Link => "link",
+                };
+                let own = geteuid().as_raw();
+                format!(
+                    "this {what} belongs to another account (uid {owner}), neither to root nor to toolgate's (uid {own})"
+                )
+            }
+        }
+    }
+
+    /// What mends it.
+    pub fn hint(&self) -> String {
+        let shown = self.path.display();
+        match self.why {
+            Why::Writable(mode) => format!("run `chmod {} {shown}`", taken_away(mode)),
+            Why::Foreign(_) => {
+                let option = if self.kind == Kind::Link { "-h " } else { "" };
+                let own = geteuid().as_raw();
+                format!("run `chown {option}{own} {shown}`, or keep it where only root and that account may write")
+            }
+        }
+    }
+}
+
+/// What takes the others' right to write away.
+fn taken_away(mode: u32) -> &'static str {
+    match (mode & 0o020 != 0, mode & 0o002 != 0) {
+        (true, true) => "go-w",
+        (true, false) => "g-w",
+        (false, _) => "o-w",
+    }
+}
+
+/// Everything on the way to `path`, itself included, that others than root and ourselves can change. What is not there, or
+/// cannot be looked at, ends the way without a word: who reads it says so.
+pub fn exposed(path: &Path) -> Vec<Exposed> {
+    let mut found = Vec::new();
+    let Ok(whole) = std::path::absolute(path) else { return found };
+    let mut left: Vec<OsString> = parts(&whole);
+    let mut at = PathBuf::from("/");
+    let mut links = 0;
+    judge_directory(&at, &mut found);
+    while let Some(part) = left.pop() {
+        if part == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&part);
+        let Ok(known) = std::fs::symlink_metadata(&next) else { return found };
+        if known.is_symlink() {
+            judge_owner(&next, Kind::Link, &known, &mut found);
+            links += 1;
+            let Some(target) = std::fs::read_link(&next).ok().filter(|_| links <= MOST_LINKS) else { return found };
+            if target.is_absolute() {
+                at = PathBuf::from("/");
+            }
+            left.extend(parts(&target));
+        } else if known.is_dir() {
+            at = next;
+            judge_directory(&at, &mut found);
+        } else {
+            // As it was named, where no link leads elsewhere.
+            let shown = if links == 0 { path } else { &next };
+            judge_owner(shown, Kind::File, &known, &mut found);
+            judge_mode(shown, Kind::File, &known, &mut found);
+        }
+    }
+    found
+}
+
+/// The names of a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    let named = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    let mut named: Vec<OsString> = named.collect();
+    named.reverse();
+    named
+}
+
+fn judge_directory(path: &Path, found: &mut Vec<Exposed>) {
+    let Ok(known) = std::fs::symlink_metadata(path) else { return };
+    if !(known.uid() == NOBODY_KNOWN && is_root_unknown()) {
+        judge_owner(path, Kind::Directory, &known, found);
+    }
+    if known.mode() & STICKY == 0 {
+        judge_mode(path, Kind::Directory, &known, found);
+    }
+}
+
+fn judge_owner(path: &Path, kind: Kind, known: &Metadata, found: &mut Vec<Exposed>) {
+    let owner = known.uid();
+    if owner != 0 && owner != geteuid().as_raw() {
+        found.push(Exposed { path: path.to_owned(), kind, why: Why::Foreign(owner) });
+    }
+}
+
+fn judge_mode(path: &Path, kind: Kind, known: &Metadata, found: &mut Vec<Exposed>) {
+    if known.mode() & OTHERS_WRITE != 0 && !is_read_only(path) {
+        found.push(Exposed { path: path.to_owned(), kind, why: Why::Writable(known.mode()) });
+    }
+}
+
+fn is_read_only(path: &Path) -> bool {
+    statvfs(path).is_ok_and(|mounted| mounted.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+/// Whether this runs in a user namespace that does not know root: then `/` seems to be nobody's.
+fn is_root_unknown() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let ranges = map.lines().filter_map(|line| {
+        let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().ok());
+        Some((numbers.next()??, numbers.next()??, numbers.next()??))
+    });
+    let ranges: Vec<(u64, u64, u64)> = ranges.collect();
+    let knows = |outside: u64| ranges.iter().any(|(_, from, count)| (*from..from + count).contains(&outside));
+    let is_given = ranges.iter().any(|(inside, _, count)| (*inside..inside + count).contains(&NOBODY_KNOWN.into()));
+    !ranges.is_empty() && !knows(0) && !is_given
+}
+
+/// Makes the file at `path`, empty and for us alone. What was there under that name is removed first, so that no link is
+/// followed and no file of another's is written.
+pub fn fresh(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// The umask that this process was started with, once [`keep_private`] has changed it.
+static STARTED_WITH: OnceLock<u32> = OnceLock::new();
+
+/// From now on what this process makes is for its owner alone, whatever makes it; tool servers are started with the umask that
+/// toolgate was started with.
+pub fn keep_private() {
+    STARTED_WITH.get_or_init(|| umask(rustix::fs::Mode::from_raw_mode(0o077)).as_raw_mode());
+}
+
+/// The umask for programs that this one starts; none: ours.
+pub fn umask_of_others() -> Option<u32> {
+    STARTED_WITH.get().copied()
+}
+
+/// Keeps tokens and arguments in this process's memory: no core dump, and no look into it by processes of the same account
+/// that are not root's (SECURITY §10). Programs that it starts leave no core dumps either.
+pub fn seal_memory() {
+    // Where the kernel refuses either, nothing else is worse than before.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+}
