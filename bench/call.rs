@@ -36,6 +36,7 @@ use toolgate::model::ids::{ActionId, ServerName, ToolName};
 use toolgate::model::scope::Scope;
 use toolgate::policy::live::Live;
 use toolgate::schema::validate::Schema;
+use toolgate::side::Sides;
 use toolgate::store::journal::{Journal, Options};
 use toolgate::store::memory::Memory;
 use toolgate::telemetry::metrics::Metrics;
@@ -163,12 +164,15 @@ impl Stand {
         let more = (0..more).map(|number| self::tool(&servers, &format!("tool_{number:03}")));
         let tools = std::iter::once(tool.clone()).chain(more).collect();
         let options = Options { queue: 1 << 16, ..Options::default() };
+        let journal = Arc::new(Journal::open(directory.path(), options).unwrap());
+        let metrics = Arc::new(Metrics::new());
         let gate = Arc::new(Gate {
+            sides: Arc::new(Sides::new(policy.clone(), journal.clone(), metrics.clone())),
             policy,
             tools: Arc::new(Toolbox::of(tools)),
-            journal: Arc::new(Journal::open(directory.path(), options).unwrap()),
+            journal,
             effects: Effects::new(Arc::new(Memory::new(Clock))),
-            metrics: Arc::new(Metrics::new()),
+            metrics,
             clock: Clock,
             listings: Listings::default(),
             vault: toolgate::gate::vault::Vault::default(),

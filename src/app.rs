@@ -17,6 +17,7 @@ use crate::model::clock::Clock;
 use crate::model::ids::{SEPARATOR, ToolName};
 use crate::policy::live::Live;
 use crate::relay::Relay;
+use crate::side::Sides;
 use crate::store::claims::Store;
 use crate::store::disabling::Disabling;
 use crate::store::embedded::Embedded;
@@ -27,6 +28,7 @@ use crate::telemetry::metrics::{Metrics, Synced};
 use crate::telemetry::tasks;
 use crate::upstream::child::Command;
 use crate::upstream::http::connections;
+use crate::upstream::keeper::Keeper;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::links::Links;
 use crate::upstream::server::{Server, Settings, State, Surroundings, Transport};
@@ -76,11 +78,12 @@ impl App {
         let swept =
             leftovers.sweep().context("tool servers that an earlier toolgate left behind cannot be looked for")?;
         tracing::debug!(?swept, "looked for tool servers that an earlier toolgate left behind");
-        let servers = servers(config, leftovers)?;
         let apply = policy.clone();
         let apply = Arc::new(move |disabled| apply.take_away(disabled));
         let disabling = Disabling::open(data, (*journal).clone(), apply).context("no tool may be shown")?;
         let metrics = Arc::new(Metrics::new());
+        let sides = Arc::new(Sides::new(policy.clone(), journal.clone(), metrics.clone()));
+        let servers = servers(config, leftovers, sides.clone())?;
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let tools = Arc::new(Toolbox::default());
         let store = Embedded::keeping(data, (*journal).clone(), Clock::default(), config.ledger.keep);
@@ -91,6 +94,7 @@ impl App {
             tools: tools.clone(),
             journal: journal.clone(),
             effects: Effects::new(store),
+            sides: sides.clone(),
             metrics: metrics.clone(),
             clock: Clock::default(),
             listings: Listings::default(),
@@ -104,7 +108,7 @@ impl App {
         let changed = either_changed(&tools, policy, &stop);
         tasks::spawn("hidden tools", gate.clone().watch_hidden(changed.clone(), stop.clone()));
         tasks::spawn("drifts", gate.clone().note_drifts(servers.clone(), changed.clone(), stop.clone()));
-        let relay = Arc::new(Relay::new(servers.clone(), policy.clone(), changed));
+        let relay = Arc::new(Relay::new(servers.clone(), sides, changed));
         tools.start(&servers, policy, &metrics, &stop);
         let connected = connect(gate.clone(), servers.clone(), servers_running.clone(), stop.clone());
         tasks::spawn("secrets", connected);
@@ -287,13 +291,13 @@ pub async fn bind(address: SocketAddr, whose: &str) -> anyhow::Result<TcpListene
 }
 
 /// The configured tool servers, not yet connected.
-pub fn servers(config: &Config, leftovers: Leftovers) -> anyhow::Result<Arc<Servers>> {
+pub fn servers(config: &Config, leftovers: Leftovers, keeper: Arc<dyn Keeper>) -> anyhow::Result<Arc<Servers>> {
     let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
     let connections = connections().map_err(anyhow::Error::msg)?;
     let around = Surroundings { connections, guard, leftovers: Arc::new(leftovers) };
     let settings =
         config.servers.values().filter(|server| !server.disabled).map(settings).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Arc::new(Servers::new(settings, &around)))
+    Ok(Arc::new(Servers::new(settings, &around).kept_by(keeper)))
 }
 
 /// Rises when the tools or the policy change: either can change what somebody may list.

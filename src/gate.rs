@@ -38,6 +38,7 @@ use crate::model::clock::Clock;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::policy::live::Live;
+use crate::side::Sides;
 use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use effects::Effects;
@@ -62,6 +63,8 @@ pub struct Gate {
     pub journal: Arc<Journal>,
     /// Claims, budgets and fences.
     pub effects: Effects,
+    /// What goes beside calls.
+    pub sides: Arc<Sides>,
     /// What operators count.
     pub metrics: Arc<Metrics>,
     /// The time.

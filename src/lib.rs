@@ -31,6 +31,7 @@ pub mod upstream;
 pub mod guards;
 
 pub mod policy;
+pub mod side;
 
 pub mod gate;
 pub mod relay;

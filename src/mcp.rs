@@ -14,3 +14,4 @@ pub mod scrub;
 pub mod skeleton;
 pub mod sse;
 pub mod tools;
+pub mod uri;

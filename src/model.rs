@@ -18,6 +18,7 @@ pub mod reply;
 pub mod scope;
 pub mod scrub;
 pub mod secret;
+pub mod side;
 pub mod tally;
 pub mod task;
 pub mod times;

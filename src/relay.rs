@@ -19,6 +19,7 @@ use crate::model::reply::Fault;
 use crate::model::scope::Scope;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::live::Live;
+use crate::side::Sides;
 use crate::upstream::links::{Links, Waiting};
 use crate::upstream::owners::Owned;
 use crate::upstream::server::Server;
@@ -33,6 +34,7 @@ const TASKS: &str = "io.modelcontextprotocol/tasks";
 pub struct Relay {
     servers: Arc<Servers>,
     policy: Arc<Live>,
+    sides: Arc<Sides>,
     tools_changed: watch::Receiver<u64>,
     closing: CancellationToken,
 }
@@ -45,6 +47,10 @@ pub struct Request {
     pub scope: Scope,
     /// The agent's era.
     pub era: Era,
+    /// The revision it speaks.
+    pub revision: &'static str,
+    /// Its legacy session.
+    pub session: Option<String>,
     /// The request as it was read.
     pub message: Message,
     /// What the agent reaches.
@@ -74,8 +80,8 @@ impl From<Fault> for Failed {
 
 impl Relay {
     /// A relay to these servers. `tools_changed` rises when a list of tools may have changed for somebody.
-    pub fn new(servers: Arc<Servers>, policy: Arc<Live>, tools_changed: watch::Receiver<u64>) -> Self {
-        Self { servers, policy, tools_changed, closing: CancellationToken::new() }
+    pub fn new(servers: Arc<Servers>, sides: Arc<Sides>, tools_changed: watch::Receiver<u64>) -> Self {
+        Self { servers, policy: sides.live(), sides, tools_changed, closing: CancellationToken::new() }
     }
 
     /// Ends what would otherwise wait for ever: subscriptions, and requests without a deadline.
@@ -131,7 +137,7 @@ impl Relay {
         let message = &request.message;
         match (message.method.as_str(), &request.scope) {
             ("server/discover", _) => {
-                self.discover(&request.scope).map(|result| Message::response(None, result, false))
+                self.discover(&request.caller, &request.scope).map(|result| Message::response(None, result, false))
             }
             ("ping", _) => Ok(Message::response(None, Text::of(&serde_json::json!({})), false)),
             ("subscriptions/listen", _) => self.listen(request).await,
@@ -194,6 +200,15 @@ impl Relay {
             self.servers.all().iter().filter(|server| scope.holds(&server.settings.name) && server.up().is_some());
         reached.cloned().collect()
     }
+}
+
+/// The same whether there is none or it is not for the agent (SECURITY §5).
+fn no_such_resource() -> Failed {
+    Failed::Answer(INVALID_PARAMS, "there is no such resource".to_owned())
+}
+
+fn no_such_prompt() -> Failed {
+    Failed::Answer(INVALID_PARAMS, "there is no prompt of this name".to_owned())
 }
 
 fn no_such_task() -> Failed {

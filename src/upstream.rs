@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod child;
 pub mod hook;
 pub mod http;
+pub mod keeper;
 pub mod leftovers;
 pub mod lineage;
 pub mod lines;

@@ -17,6 +17,7 @@ const FLOORS: &[&[&str]] = &[
     &["store", "upstream", "schema", "expression"],
     &["guards"],
     &["policy"],
+    &["side"],
     &["gate", "relay"],
     &["downstream", "admin"],
     // The process: these three put the others together, and may know each other.

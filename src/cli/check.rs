@@ -6,9 +6,9 @@ mod untested;
 use crate::config::{self, FILE_NAME, Server};
 use crate::model::counted::counted;
 use crate::model::diagnostic::{Diagnostic, Severity};
-use crate::policy::compile;
 use crate::policy::file::FILE_KEYS;
 use crate::policy::locate::Document;
+use crate::policy::{Policy, compile};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -59,6 +59,8 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
     for configuration in &configurations(paths)? {
         let config::Loaded { config, reading } = config::load(configuration);
         if let Some(policy) = reading.policy {
+            let servers = config.iter().flat_map(|config| config.servers.keys().map(ToString::to_string));
+            let note = closed(&policy, &servers.collect::<Vec<_>>());
             let contracts = policy.allowlist.contracts().count();
             diagnostics.extend(untested::judge((configuration, &reading.files), &policy));
             good.push(format!(
@@ -73,6 +75,7 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
                 let of = counted(changing, "contract");
                 good.push(format!("note: {named} of {of} with side effects name a call that takes it back"));
             }
+            good.extend(note);
         }
         let servers: Vec<Server> = config.map(|config| config.servers.into_values().collect()).unwrap_or_default();
         let servers: Vec<&Server> = servers.iter().filter(|server| !server.disabled).collect();
@@ -94,6 +97,15 @@ pub fn judge(paths: &[PathBuf]) -> anyhow::Result<(String, u8)> {
     }
     writeln!(text, "{}, {}", counted(errors, "error"), counted(diagnostics.len() - errors, "warning"))?;
     Ok((text, u8::from(errors > 0)))
+}
+
+/// What is closed where no layer says anything of it, and how it is opened.
+fn closed(policy: &Policy, servers: &[String]) -> Option<String> {
+    let server = servers.first().filter(|_| !policy.allowlist.has_sides())?;
+    Some(format!(
+        "note: no layer opens resources, prompts, completions, sampling, elicitation, roots or logging, so enforce mode closes \
+         them; e.g. `layers: {{ global: {{ resources: {{ allow: [\"{server}__*\"] }} }} }}` opens some"
+    ))
 }
 
 /// What nobody would guess about several servers at one address.

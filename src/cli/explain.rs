@@ -1,4 +1,5 @@
-//! `toolgate explain`: which step decides a call, by which layer and rule. Nothing is executed.
+//! `toolgate explain`: which step decides a call, by which layer and rule; or a message through a side door. Nothing is
+//! executed.
 
 use super::configured;
 use super::ledger::text::plain;
@@ -23,9 +24,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 mod shown;
+mod side;
 
 /// The call to explain.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(WHAT))]
 pub struct Args {
     /// The configuration [default: as for serve]
     #[arg(long, value_name = "FILE")]
@@ -35,14 +38,19 @@ pub struct Args {
     agent: String,
     /// The tool, as `server__tool`.
     #[arg(long)]
-    tool: String,
+    tool: Option<String>,
     /// The arguments, as a JSON object.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     arguments: String,
     /// The tool's input schema, as a JSON file; without it only the contract's own schema is judged.
     #[arg(long, value_name = "FILE")]
     input_schema: Option<PathBuf>,
+    #[command(flatten)]
+    side: side::Beside,
 }
+
+/// One of these is explained.
+const WHAT: [&str; 7] = ["tool", "resource", "prompt", "sampling", "elicitation", "roots", "logging"];
 
 /// Prints the steps; 0 if the call would pass.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
@@ -52,9 +60,13 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         let known: Vec<String> = policy.identity.callers().iter().map(|caller| caller.agent.to_string()).collect();
         bail!("the configuration has no agent `{}`; {}", args.agent.escape_debug(), suggest(&args.agent, &known));
     };
+    if let Some((out, code)) = args.side.explain(&policy, &caller)? {
+        print(&out)?;
+        return Ok(code);
+    }
     let arguments = read("--arguments", args.arguments.clone().into())?;
     let schema = schema(args.input_schema.as_deref())?;
-    let tool = ToolName::new(&args.tool);
+    let tool = ToolName::new(args.tool.as_deref().unwrap_or_default());
     let out = format!("agent {} · tool {tool} · policy {}\n", caller.agent, policy.version);
     let mut screen = Screen { policy: &policy, out };
     screen.purpose(&tool);

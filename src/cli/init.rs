@@ -117,8 +117,11 @@ fn begin(args: &Args, agents: Option<&Agents>) -> Found {
 fn judge(args: &Args, found: &Found) -> anyhow::Result<()> {
     let mut problems = found.problems.clone();
     let names = found.servers.iter().map(|server| PathBuf::from(format!("policies/{}.yaml", server.name)));
-    let files =
-        [PathBuf::from(FILE_NAME), PathBuf::from(PINS)].into_iter().chain(names).map(|name| args.place().join(name));
+    let sides = PathBuf::from(draft::sides_file(&found.servers));
+    let files = [PathBuf::from(FILE_NAME), PathBuf::from(PINS), sides]
+        .into_iter()
+        .chain(names)
+        .map(|name| args.place().join(name));
     for path in files {
         let backup = undo::backup_of(&path);
         if path.symlink_metadata().is_ok() && !args.force {
@@ -206,6 +209,7 @@ impl Draft {
             let tools: Vec<&Tool> = listed.tools.iter().map(|tool| &**tool).filter(own).collect();
             files.push((self.place.join(format!("policies/{}.yaml", server.name)), draft::contracts(&tools)));
         }
+        files.push((self.place.join(draft::sides_file(&found.servers)), draft::sides(&listed.offers)));
         let pins: Pins = listed.pins().collect();
         files.push((self.place.join(PINS), written(&pins)));
         files

@@ -7,6 +7,7 @@ use crate::gate::vault::Vault;
 use crate::guards::pins::{INSTRUCTIONS, Instructions, Pin};
 use crate::model::clock::Clock;
 use crate::model::ids::{ServerName, ToolName};
+use crate::model::side::SideDoor;
 use crate::policy::live::Live;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::leftovers::Leftovers;
@@ -32,11 +33,13 @@ pub(super) struct Listed {
     pub(super) named: HashSet<ToolName>,
     /// Servers that do not answer or do not list all of their tools, and why.
     pub(super) down: Vec<(ServerName, String)>,
+    /// What else than tools servers offer: the server, and its capabilities that layers open.
+    pub(super) offers: Vec<(ServerName, Vec<SideDoor>)>,
 }
 
 /// Connects to every server of `config` once. Neither the ledger nor the doors are opened, so a toolgate may run beside it.
 pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Result<Listed> {
-    let servers = app::servers(config, Leftovers::default())?;
+    let servers = app::servers(config, Leftovers::default(), Arc::new(()))?;
     let (stop, running) = (CancellationToken::new(), TaskTracker::new());
     let toolbox = Arc::new(Toolbox::default());
     toolbox.start(&servers, policy, &Arc::new(Metrics::new()), &stop);
@@ -44,13 +47,14 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
     drop(Vault::default().learn(&policy.current().secrets, Clock).await);
     servers.start(&running, &stop);
     let mut down = Vec::new();
-    let (mut named, mut instructions) = (HashSet::new(), Vec::new());
+    let (mut named, mut instructions, mut offers) = (HashSet::new(), Vec::new(), Vec::new());
     for server in servers.all() {
         let name = &server.settings.name;
         toolbox.settled(name).await;
         match said(server, &toolbox.current()) {
             Ok(said) => {
                 named.extend(said);
+                offers.push((name.clone(), offers_of(server)));
                 instructions.extend(instructions_of(server).map(|pin| (name.clone(), pin)));
             }
             Err(why) => down.push((name.clone(), why)),
@@ -61,7 +65,12 @@ pub(super) async fn listed(config: &Config, policy: &Arc<Live>) -> anyhow::Resul
     running.close();
     let _ = tokio::time::timeout(FAREWELL, running.wait()).await;
     let quarantined = tools.quarantined.iter().map(|(server, _, why)| (server.clone(), why.clone())).collect();
-    Ok(Listed { tools: tools.all.clone(), quarantined, instructions, named, down })
+    Ok(Listed { tools: tools.all.clone(), quarantined, instructions, named, down, offers })
+}
+
+fn offers_of(server: &Server) -> Vec<SideDoor> {
+    let Some(up) = server.up() else { return Vec::new() };
+    SideDoor::ALL.into_iter().filter(|door| up.verdict.has(door.word())).collect()
 }
 
 fn instructions_of(server: &Server) -> Option<Pin> {

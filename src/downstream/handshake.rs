@@ -9,9 +9,13 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::caller::Caller;
+use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use crate::model::scope::Scope;
+use crate::model::side::SideDoor;
+use crate::policy::Policy;
 use crate::relay::initialized_together;
+use crate::side::capabilities;
 use crate::upstream::QUEUE;
 use crate::upstream::links::Links;
 use serde_json::json;
@@ -57,10 +61,10 @@ impl Door {
             return refuse(INTERNAL, &too_many.to_string());
         }
         let (inbox, unsolicited) = mpsc::channel(QUEUE);
-        let links = Arc::new(Links::session(self.servers.clone(), params.clone(), inbox));
+        let links = Arc::new(Links::session(self.servers.clone(), (caller.clone(), params.clone()), inbox));
         let opened = match &scope {
-            Scope::One(_) => self.open_one(&links, &scope).await,
-            Scope::All => Ok(self.open_all(&links, &params).await),
+            Scope::One(_) => self.open_one((&caller, &links), &scope).await,
+            Scope::All => Ok(self.open_all((&caller, &links), &params).await),
         };
         let answer = match opened {
             Ok(answer) if answer.is_error => return Err(answer),
@@ -84,17 +88,17 @@ impl Door {
         Ok(Opened { session, answer, unsolicited })
     }
 
-    async fn open_one(&self, links: &Links, scope: &Scope) -> Result<Message, Fault> {
+    async fn open_one(&self, (caller, links): (&Caller, &Links), scope: &Scope) -> Result<Message, Fault> {
         let Scope::One(name) = scope else { return Err(Fault::unsent("no server is named")) };
         let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
         let (_, answer) = links.open(server).await?;
         let policy = self.policy.current();
-        let introduced = |said: &Text| if answer.is_error { said.clone() } else { policy.introduced(name, said) };
-        Ok(Message { body: answer.body.as_ref().map(introduced), ..answer })
+        let read = |said: &Text| if answer.is_error { said.clone() } else { introduced(&policy, (caller, name), said) };
+        Ok(Message { body: answer.body.as_ref().map(read), ..answer })
     }
 
     /// Servers that do not answer are left out; their tools come when they do.
-    async fn open_all(&self, links: &Links, params: &Text) -> Message {
+    async fn open_all(&self, (caller, links): (&Caller, &Links), params: &Text) -> Message {
         let up: Vec<_> = self.servers.all().iter().filter(|server| server.up().is_some()).collect();
         let opened = futures_util::future::join_all(up.iter().map(|server| links.open(server))).await;
         let mut said = Vec::new();
@@ -102,7 +106,7 @@ impl Door {
             match opened {
                 Ok((_, answer)) if !answer.is_error => {
                     let (name, policy) = (&server.settings.name, self.policy.current());
-                    said.extend(answer.body.map(|result| (name.to_string(), policy.introduced(name, &result))));
+                    said.extend(answer.body.map(|said| (name.to_string(), introduced(&policy, (caller, name), &said))));
                 }
                 Ok(_) => tracing::warn!(server = %server.settings.name, "the tool server refused a session"),
                 Err(fault) => {
@@ -127,13 +131,23 @@ impl Door {
         match message.method.as_str() {
             "notifications/cancelled" => session.links.cancel(&message),
             method if FOR_SERVERS.contains(&method) || self.policy.current().mode == Mode::Observe => {
-                for (_, link) in session.links.open_links().await {
+                for (name, link) in session.links.open_links().await {
+                    let door = SideDoor::of_method(method);
+                    if door.is_some_and(|door| !self.gate.sides.opens(&session.caller, door, &name)) {
+                        self.metrics.dropped("closed_side_door");
+                        continue;
+                    }
                     report(link.notify(message.clone()).await);
                 }
             }
             _ => self.metrics.dropped("unknown_notification"),
         }
     }
+}
+
+/// What a server said of itself, as this caller may read it.
+fn introduced(policy: &Policy, (caller, server): (&Caller, &ServerName), said: &Text) -> Text {
+    capabilities::introduced(policy, (caller, server), &policy.introduced(server, said))
 }
 
 fn report(told: Result<(), Fault>) {

@@ -128,8 +128,9 @@ impl Door {
                 None
             }
             Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
-                let Arrived { known: Known { caller, .. }, scope, message, links, .. } = arrived;
-                let request = relay::Request { caller, scope, era, message, links, outlet, waiting };
+                let Arrived { known: Known { caller, .. }, scope, revision, message, links, session, .. } = arrived;
+                let revision = revision.as_str();
+                let request = relay::Request { caller, scope, era, revision, session, message, links, outlet, waiting };
                 let relay = self.relay.clone();
                 let work = self.running.track_future(async move { relay.request(request).await });
                 Some(Errand::new("request", work))

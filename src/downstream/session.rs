@@ -12,8 +12,10 @@ use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::telemetry::tasks;
 use crate::upstream::Inbound;
+use crate::upstream::keeper::{Spoken, Unheard};
 use crate::upstream::link::Link;
 use crate::upstream::links::Links;
+use crate::upstream::questions::refuse;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -123,6 +125,10 @@ impl Session {
                         }
                         Inbound::Interrupted(_) => continue,
                     };
+                    if let Err(unheard) = self.admits((&name, &link), &message) {
+                        if message.kind == Kind::Request { refuse(&link, &message, unheard).await; }
+                        continue;
+                    }
                     match (message.kind, message.method.as_str()) {
                         (Kind::Notification, "notifications/tools/list_changed") => {
                             if let Some(server) = self.links.servers().get(name.as_str()) { server.tools_changed(); }
@@ -141,6 +147,12 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// May the agent hear what a server says outside any request?
+    fn admits(&self, (server, link): (&ServerName, &Link), message: &Message) -> Result<(), Unheard> {
+        let spoken = Spoken { caller: &self.caller, server, revision: link.revision.as_str(), message };
+        self.links.servers().keeper().lets_through(&spoken)
     }
 
     fn touch(&self, clock: Clock) {

@@ -31,7 +31,15 @@ pub(super) struct Delivery<'a> {
 
 impl Delivery<'_> {
     fn shaper(&self) -> Shaper {
-        Shaper { tool: self.tool.clone(), rules: self.rules.clone(), mode: self.call.policy.mode }
+        let Call { caller, links, judged, policy, .. } = &**self.call;
+        Shaper {
+            tool: self.tool.clone(),
+            rules: self.rules.clone(),
+            mode: policy.mode,
+            caller: caller.clone(),
+            revision: judged.revision,
+            keeper: links.servers().keeper().clone(),
+        }
     }
 }
 

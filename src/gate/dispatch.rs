@@ -18,6 +18,7 @@ use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::reply::Fault;
+use crate::side::capabilities;
 use crate::upstream::pump::{Outbound, Passage, Passed};
 use serde_json::json;
 use std::sync::Arc;
@@ -120,6 +121,7 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
             return Err(Broken::Fault(Fault::unsent(format!("tool server `{server}` is down"))));
         }
         let passage = Passage {
+            caller: &call.caller,
             outlet: &call.outlet,
             links: &call.links,
             waiting: &call.waiting,
@@ -183,7 +185,8 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
         params.set("arguments", arguments);
     }
     if let Some(meta) = placed.meta(sent.get("_meta").map(without_ours).as_ref()) {
-        params.set("_meta", meta);
+        let told = capabilities::meta(&call.policy, (&call.caller, &tool.server.settings.name), &meta);
+        params.set("_meta", told.unwrap_or(meta));
     }
     params
 }

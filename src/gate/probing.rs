@@ -12,6 +12,7 @@ use crate::mcp::message::Message;
 use crate::mcp::revision::Era;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
+use crate::side::capabilities;
 use crate::store::state::claim::Phase;
 use crate::store::state::command::{Command, Settle};
 use crate::store::state::event::Evidence;
@@ -62,7 +63,9 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     params.set("name", Text::string(&tool.definition.name));
     params.set("arguments", arguments.clone());
     if let Some(meta) = call.message.body.as_ref().and_then(|body| body.get("_meta")) {
-        params.set("_meta", without_ours(&meta));
+        let meta = without_ours(&meta);
+        let told = capabilities::meta(&call.policy, (&call.caller, &tool.server.settings.name), &meta);
+        params.set("_meta", told.unwrap_or(meta));
     }
     let headers = match call.era {
         Era::Modern => dispatch::header_params(Some(arguments), tool),
@@ -72,7 +75,8 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     // The agent did not ask, so it hears nothing of it.
     let (outlet, _inlet) = mpsc::channel(QUEUE);
     let (links, waiting) = (&call.links, &call.waiting);
-    let passage = Passage { outlet: &outlet, links, waiting, stop_when_gone: true, shaping: None };
+    let passage =
+        Passage { caller: &call.caller, outlet: &outlet, links, waiting, stop_when_gone: true, shaping: None };
     let (server, timeout) = (&tool.server.settings.name, Some(LONGEST.min(tool.server.settings.timeout)));
     match passage.exchange(Outbound { server, message, params: headers, timeout, changes: false }).await {
         Ok(Passed::Answer(answer)) if !answer.is_error => {

@@ -218,6 +218,7 @@ fn entry(
         session: session(judged),
         revision: judged.revision.to_owned(),
         tool: judged.tool.to_string(),
+        method: None,
         schema_hash: tool.map(|tool| tool.hash.clone()),
         params_hash: params_hash(&judged.arguments),
         original_params_hash: judged.rewritten.as_ref().map(|rewritten| params_hash(&rewritten.original)),

@@ -3,7 +3,10 @@
 
 use super::toolbox::Tool;
 use crate::guards::{Mode, ToolRules};
-use crate::mcp::message::Message;
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::revision::Revision;
+use crate::model::caller::Caller;
+use crate::upstream::keeper::{Keeper, asks_too_much, withheld};
 use crate::upstream::owners::{Owned, Shaping};
 use std::sync::Arc;
 
@@ -13,6 +16,10 @@ pub(super) struct Shaper {
     pub(super) tool: Arc<Tool>,
     pub(super) rules: Arc<ToolRules>,
     pub(super) mode: Mode,
+    /// Who called, and in which revision.
+    pub(super) caller: Arc<Caller>,
+    pub(super) revision: &'static str,
+    pub(super) keeper: Arc<dyn Keeper>,
 }
 
 impl Shaper {
@@ -21,14 +28,30 @@ impl Shaper {
         let (server, tool) = (self.tool.server.settings.name.clone(), self.tool.name.clone());
         Owned { server, tool, shaping: Arc::new(self.clone()) }
     }
+
+    /// What the agent reads in place of an answer that asks it for what the server may not (2026-07-28).
+    fn too_much(&self, said: &Message) -> Option<&'static str> {
+        if self.revision != Revision::NEWEST_MODERN.as_str() {
+            return None;
+        }
+        let server = &self.tool.server.settings.name;
+        asks_too_much(&*self.keeper, (&self.caller, server, self.revision), said)
+    }
 }
 
 impl Shaping for Shaper {
     fn result(&self, answer: Message) -> Message {
+        if let Some(words) = self.too_much(&answer) {
+            return withheld(&answer, words);
+        }
         self.tool.shaped((&self.rules, self.mode), answer)
     }
 
     fn standing(&self, said: Message) -> Message {
+        let too_much = self.too_much(&said).filter(|_| said.kind == Kind::Response);
+        if let Some(words) = too_much {
+            return withheld(&said, words);
+        }
         self.rules.results.shape_task(said, self.mode, self.tool.output())
     }
 

@@ -4,6 +4,7 @@
 //! listing asks the same question, so it never shows what a call would not get.
 
 use super::{Mode, ToolRules};
+use crate::mcp::uri::Unclear;
 use crate::model::caller::Caller;
 use crate::model::disabled::{Disabled, Reason};
 use crate::model::ids::{AgentId, SEPARATOR, ServerName, ToolName};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 mod contracts;
 pub mod layers;
 mod pattern;
+pub mod side;
 pub mod written;
 
 pub use contracts::Contracts;
@@ -93,6 +95,10 @@ pub enum Verdict<'a> {
     NoContract,
     /// The contract does not name the provider of the caller's model (001-A9).
     Provider,
+    /// No layer's `allow` names it, and it is no tool (SECURITY §5).
+    Closed,
+    /// It is no URI that has one reading (SECURITY §3C C3).
+    Unclear(Unclear),
 }
 
 /// Callers for which the same holds here, so that they are listed the same tools.
@@ -317,7 +323,9 @@ impl Verdict<'_> {
             | Self::Disabled(_)
             | Self::ServerDisabled
             | Self::NoContract
-            | Self::Provider => true,
+            | Self::Provider
+            | Self::Closed
+            | Self::Unclear(_) => true,
         }
     }
 
@@ -348,6 +356,8 @@ impl fmt::Display for Provenance<'_> {
             Verdict::ServerDisabled => f.write_str("the configuration disables the server"),
             Verdict::NoContract => f.write_str("the tool has no contract"),
             Verdict::Provider => f.write_str("not for the provider of the caller's model"),
+            Verdict::Closed => f.write_str("closed, since no layer's `allow` names it"),
+            Verdict::Unclear(unclear) => write!(f, "no URI to compare: {unclear}"),
         }
     }
 }

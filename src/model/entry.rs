@@ -12,6 +12,7 @@ pub const FIELDS: &[&str] = &[
     "roles",
     "session",
     "revision",
+    "method",
     "schema_hash",
     "actions",
     "variant",
@@ -47,7 +48,7 @@ pub const FIELDS: &[&str] = &[
 ];
 
 /// One ledger entry. Field names are the documents' where they give one; arguments and results appear as hashes only.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// When the call was judged, RFC 3339 in UTC.
@@ -70,8 +71,12 @@ pub struct Entry {
     pub session: Option<String>,
     /// The protocol revision the agent speaks.
     pub revision: String,
-    /// `server__tool` (003-69).
+    /// `server__tool` (003-69). Of a message through a side door what it is about: `server__uri`, `server__prompt` or the
+    /// server; without queries and credentials, and not in whole if it is long.
     pub tool: String,
+    /// The method of a message through a side door; none for a call.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub method: Option<String>,
     /// SHA-256 of the tool's definition; none when there is no such tool.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub schema_hash: Option<String>,
@@ -113,7 +118,8 @@ pub struct Entry {
     pub state_before: Option<String>,
     /// `enter` when it is about to be sent, `exit` when it was answered or could be executed as planned, `fail` when it was refused or broke (003-82).
     pub event: String,
-    /// `answered`, `planned`, `refused`, `failed` or `unknown`; `dispatching` until that is known (003-71).
+    /// `answered`, `planned`, `refused`, `failed` or `unknown`; `dispatching` until that is known (003-71). Of a message
+    /// that was handed on without waiting for an answer: `passed`.
     pub outcome: String,
     /// The refusal's code (003-37 `aborted_reason`, 003-83).
     #[serde(skip_serializing_if = "Option::is_none", default)]

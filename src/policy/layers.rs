@@ -2,12 +2,13 @@
 //! caller whose profile has no layer. What fails closed is a warning: an `allow` that can match nothing (POLICY §2.1, §2.2).
 
 use super::shape::suggest;
+use crate::guards::allowlist::side;
 use crate::guards::allowlist::written::{self, Around, GROUP, Kind, Unavailable};
 use crate::guards::allowlist::{Pattern, Settings};
 use crate::guards::budget::TaskSettings;
 use crate::guards::{Mode, identity};
 use crate::model::diagnostic::{Diagnostic, Problems};
-use crate::model::ids::AgentId;
+use crate::model::ids::{AgentId, ServerName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one policy file says of layers.
@@ -154,10 +155,46 @@ impl<'a> Judge<'a> {
             });
         }
         self.judge_available(layer, problems);
+        self.judge_sides(layer, problems);
         for (is_deny, list) in [(true, Some(layer.deny)), (false, layer.allow)] {
             problems.under(if is_deny { "deny" } else { "allow" }, |problems| {
                 self.judge_groups(is_deny, list.unwrap_or_default(), problems);
                 self.judge_patterns(list.unwrap_or_default(), (is_deny, layer.ignore_case), problems);
+            });
+        }
+    }
+
+    /// A pattern of a side door that reaches no server is a typo. What cannot be compiled is reported where it is compiled.
+    fn judge_sides(&self, layer: &written::Written<'_>, problems: &mut Problems) {
+        let servers = &self.around.servers;
+        let known: Vec<String> = servers.iter().map(|(server, _)| server.to_string()).collect();
+        let hint = format!("declared servers: {}", known.join(", "));
+        for (door, section) in &layer.sides {
+            let Some(section) = section else { continue };
+            let reaches = |pattern: &Pattern| {
+                let is_named = |server: &ServerName| {
+                    if door.is_of_servers() { pattern.matches(server.as_str()) } else { pattern.reaches(server) }
+                };
+                servers.iter().any(|(server, _)| is_named(server))
+            };
+            let look = |key: &str, list: &[String], problems: &mut Problems| {
+                for (index, text) in list.iter().enumerate() {
+                    let pattern = side::pattern(*door, text, &mut Problems::default());
+                    if pattern.is_none_or(|pattern| reaches(&pattern)) {
+                        continue;
+                    }
+                    let found = format!("`{text}` is of no declared server");
+                    problems.under(key, |problems| {
+                        problems.under(index.to_string(), |problems| match key {
+                            "deny" => problems.error(format!("{found}, so it denies nothing"), hint.clone()),
+                            _ => problems.warning(format!("{found}, so it allows nothing"), hint.clone()),
+                        });
+                    });
+                }
+            };
+            problems.under(door.word(), |problems| {
+                look("deny", &section.deny, problems);
+                look("allow", section.allow.as_deref().unwrap_or_default(), problems);
             });
         }
     }

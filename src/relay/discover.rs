@@ -6,7 +6,9 @@ use crate::mcp::answer::INTERNAL;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::introduction;
 use crate::mcp::revision::Revision;
+use crate::model::caller::Caller;
 use crate::model::scope::Scope;
+use crate::side::capabilities::introduced;
 use serde_json::{Map, Value, json};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -21,11 +23,12 @@ impl Relay {
     }
 
     /// The result of `server/discover`.
-    pub(super) fn discover(&self, scope: &Scope) -> Result<Text, Failed> {
+    pub(super) fn discover(&self, caller: &Caller, scope: &Scope) -> Result<Text, Failed> {
         let (reached, policy) = (self.reached(scope), self.policy.current());
         let said = reached.iter().filter_map(|server| {
             let (name, said) = (&server.settings.name, server.up()?.verdict.discovered.clone()?);
-            Some((name.to_string(), policy.introduced(name, &said)))
+            let said = policy.introduced(name, &said);
+            Some((name.to_string(), introduced(&policy, (caller, name), &said)))
         });
         let said: Vec<(String, Text)> = said.collect();
         let mut result = match (scope, said.as_slice()) {

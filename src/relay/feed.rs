@@ -1,6 +1,6 @@
 //! What one server tells one subscription of an agent: subscribed to, heard, and subscribed to again when it breaks off.
 
-use super::Request;
+use super::{Relay, Request};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::sse::Comment;
@@ -18,19 +18,20 @@ use std::time::Duration;
 const ACKNOWLEDGE: Duration = Duration::from_secs(5);
 /// Resources of one server that an agent is told to read again after its feed broke off; of more it hears nothing.
 const MISSED: usize = 256;
-const RESOURCES: &str = "resourceSubscriptions";
+pub(super) const RESOURCES: &str = "resourceSubscriptions";
 /// Tasks that are asked after.
 pub(super) const TASK_IDS: &str = "taskIds";
 /// What a list that may have changed is asked for by, and what is said then (PROTOCOL §1.8).
-const LISTS: [(&str, &str); 2] = [
+pub(super) const LISTS: [(&str, &str); 2] = [
     ("promptsListChanged", "notifications/prompts/list_changed"),
     ("resourcesListChanged", "notifications/resources/list_changed"),
 ];
 
 /// One server's part in a subscription.
 pub(super) struct Feed<'a> {
+    relay: &'a Relay,
     request: &'a Request,
-    server: Arc<Server>,
+    pub(super) server: Arc<Server>,
     /// What the server says it will tell, of what it was asked for.
     pub(super) told: Object,
     open: Option<Open>,
@@ -72,9 +73,13 @@ enum Taken {
 impl<'a> Feed<'a> {
     /// Subscribes to `wanted` at a server. One that does not answer is tried again by [`Self::step`]; the error is the
     /// answer of one that refuses.
-    pub(super) async fn begin(request: &'a Request, server: Arc<Server>, wanted: &Object) -> Result<Self, Message> {
+    pub(super) async fn begin(
+        (relay, request): (&'a Relay, &'a Request),
+        server: Arc<Server>,
+        wanted: &Object,
+    ) -> Result<Self, Message> {
         let (told, backoff) = (Object::new(), Backoff::default());
-        let mut feed = Self { request, server, told, open: None, backoff, reported: false };
+        let mut feed = Self { relay, request, server, told, open: None, backoff, reported: false };
         if feed.server.up().is_none() {
             return Ok(feed);
         }
@@ -147,6 +152,7 @@ impl<'a> Feed<'a> {
     /// What of `wanted` this server can tell: a task has one server.
     fn wanted_here(&self, wanted: &Object) -> Object {
         let mut here = wanted.clone();
+        self.relay.open_here(self.request, &self.server.settings.name, &mut here);
         let Some(ids) = here.get(TASK_IDS).and_then(Text::elements) else { return here };
         let (tasks, caller) = (&self.request.links.tasks, &self.request.caller);
         let is_here =
@@ -159,7 +165,9 @@ impl<'a> Feed<'a> {
         let wanted = &self.wanted_here(wanted);
         let mut params = self.request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
         params.set("notifications", wanted.text());
-        let message = Message { body: Some(params.text()), ..self.request.message.clone() };
+        let params = params.text();
+        let told = self.relay.with_meta(self.request, &self.server.settings.name, Some(&params));
+        let message = Message { body: Some(told.unwrap_or(params)), ..self.request.message.clone() };
         let begun = async {
             let link = self.request.links.link(&self.server.settings.name).await?;
             let exchange = link.request(message, Vec::new()).await?;

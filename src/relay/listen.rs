@@ -1,18 +1,23 @@
 //! `subscriptions/listen`: one stream to the agent, fed by one listen at each server reached. That tools changed is said
 //! by toolgate itself, once the new list can be asked for, and also when its policy changed.
 
-use super::feed::{Feed, News, TASK_IDS, join};
+use super::feed::{Feed, LISTS, News, RESOURCES, TASK_IDS, join};
 use super::{Failed, Relay, Request};
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
+use crate::model::ids::ServerName;
 use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
+use crate::side::{Became, Judged, Passing};
+use crate::upstream::keeper::{Keeper as _, Spoken, asks_too_much};
 use crate::upstream::owners::Owned;
 use futures_util::stream::{FuturesUnordered, StreamExt, iter};
 use serde_json::{Value, json};
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const TOOLS: &str = "toolsListChanged";
+/// Resources of one subscription; of more an agent hears nothing.
+const MOST: usize = 1_000;
 /// Servers that are subscribed to at the same time for one agent's request.
 const SIDE_BY_SIDE: usize = 16;
 
@@ -25,6 +30,7 @@ impl Relay {
         let mut wanted = params.get("notifications").and_then(Text::object).unwrap_or_default();
         let tools = wanted.remove(TOOLS).is_some_and(|flag| flag.is_true());
         self.only_own(request, &mut wanted);
+        self.only_open(request, &mut wanted);
         let (feeds, honoured) = self.feeds(request, &wanted).await?;
         if !self.acknowledge(request, tools, honoured.clone()).await {
             return Err(Failed::Gone);
@@ -51,6 +57,7 @@ impl Relay {
                             Vec::new()
                         }
                         News::Said(note) if note.method == "notifications/tools/list_changed" => Vec::new(),
+                        News::Said(note) if !self.admits(request, &feed.server.settings.name, &note) => Vec::new(),
                         News::Said(note) => {
                             let may = |owned: &Owned| self.may_ask(request, owned);
                             request.links.tasks.heard(&request.caller, note, may).into_iter().collect()
@@ -88,16 +95,58 @@ impl Relay {
         }
     }
 
+    /// Takes away what no server may tell the agent, and records what it wanted (SECURITY §5).
+    fn only_open(&self, request: &Request, wanted: &mut Object) {
+        let reached: Vec<_> = self.reached(&request.scope).iter().map(|server| server.settings.name.clone()).collect();
+        if let Some(uris) = wanted.get(RESOURCES).and_then(Text::elements) {
+            wanted.set(RESOURCES, Text::array(uris.into_iter().take(MOST)));
+        }
+        for (key, note) in &asked_of(wanted) {
+            let open =
+                |server: &&ServerName| self.judge(request, server, note).is_some_and(|judged| !judged.is_refused());
+            let server = reached.iter().find(open);
+            if let Some(judged) = server.or(reached.first()).and_then(|server| self.judge(request, server, note)) {
+                self.sides.tell(&judged, Became::Passed);
+            }
+            if server.is_none() {
+                take_away(wanted, key, note);
+            }
+        }
+    }
+
+    /// Takes away what this server may not tell the agent.
+    pub(super) fn open_here(&self, request: &Request, server: &ServerName, wanted: &mut Object) {
+        for (key, note) in &asked_of(wanted) {
+            if self.judge(request, server, note).is_some_and(|judged| judged.is_refused()) {
+                take_away(wanted, key, note);
+            }
+        }
+    }
+
+    fn judge<'a>(&self, request: &'a Request, server: &'a ServerName, message: &'a Message) -> Option<Judged<'a>> {
+        let Request { caller, revision, session, .. } = request;
+        self.sides.judge(Passing { caller, server, revision, session: session.as_deref(), message })
+    }
+
+    /// May the agent hear this of a server that it listens to, and all that it asks?
+    fn admits(&self, request: &Request, server: &ServerName, note: &Message) -> bool {
+        let (caller, revision) = (&*request.caller, request.revision);
+        let heard = self.sides.lets_through(&Spoken { caller, server, revision, message: note });
+        let as_answer = note.body.clone().map(|params| Message::response(None, params, false));
+        let asks = |answer: &Message| asks_too_much(&*self.sides, (caller, server, revision), answer).is_some();
+        heard.is_ok() && !as_answer.as_ref().is_some_and(asks)
+    }
+
     /// Listens at every server for what toolgate cannot say itself; returns what the servers will tell. Those that come
     /// later, or come back, are asked for that and for no more: it is what the agent was promised.
-    async fn feeds<'a>(&self, request: &'a Request, wanted: &Object) -> Result<(Vec<Feed<'a>>, Object), Failed> {
+    async fn feeds<'a>(&'a self, request: &'a Request, wanted: &Object) -> Result<(Vec<Feed<'a>>, Object), Failed> {
         let mut honoured = Object::new();
         if wanted.is_empty() {
             return Ok((Vec::new(), honoured));
         }
         let held = self.servers.all().iter().filter(|server| request.scope.holds(&server.settings.name));
         let held: Vec<_> = held.cloned().collect();
-        let begun = iter(held.into_iter().map(|server| Feed::begin(request, server, wanted)));
+        let begun = iter(held.into_iter().map(|server| Feed::begin((self, request), server, wanted)));
         let mut feeds = Vec::new();
         for begun in begun.buffered(SIDE_BY_SIDE).collect::<Vec<_>>().await {
             match (begun, &request.scope) {
@@ -124,6 +173,30 @@ impl Relay {
         params.set("notifications", honoured.text());
         let ack = Message::notification("notifications/subscriptions/acknowledged", Some(params.text()));
         request.outlet.send(Outgoing::Message(Box::new(labelled(ack, request)))).await.is_ok()
+    }
+}
+
+/// What a subscription asks for besides tools and tasks: its key, and what would be said.
+fn asked_of(wanted: &Object) -> Vec<(&'static str, Message)> {
+    let lists = LISTS.iter().filter(|(key, _)| wanted.get(key).is_some_and(Text::is_true));
+    let lists = lists.map(|(key, method)| (*key, Message::notification(method, None)));
+    let uris = wanted.get(RESOURCES).and_then(Text::elements).unwrap_or_default();
+    let updated = uris.into_iter().map(|uri| {
+        let params = Text::members_of(&[("uri", uri)]);
+        (RESOURCES, Message::notification("notifications/resources/updated", Some(params)))
+    });
+    lists.chain(updated).collect()
+}
+
+fn take_away(wanted: &mut Object, key: &str, note: &Message) {
+    let uri = note.body.as_ref().and_then(|params| params.get("uri"));
+    let rest = uri.zip(wanted.get(key).and_then(Text::elements));
+    let rest: Vec<Text> =
+        rest.map(|(uri, all)| all.into_iter().filter(|one| *one != uri).collect()).unwrap_or_default();
+    if rest.is_empty() {
+        wanted.remove(key);
+    } else {
+        wanted.set(key, Text::array(rest));
     }
 }
 

@@ -1,13 +1,15 @@
 //! Requests at the address of all servers: lists are joined page by page, everything else goes to the server that the
 //! name, the URI or the task says.
 
-use super::{Failed, Relay, Request};
+use super::{Failed, Relay, Request, no_such_prompt, no_such_resource};
+use crate::guards::allowlist::side::Wanted;
 use crate::mcp::answer::INVALID_PARAMS;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::Era;
 use crate::model::ids::ServerName;
 use crate::model::scope::Scope;
+use crate::model::side::SideDoor;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
@@ -71,7 +73,15 @@ impl Relay {
         let mut params = request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
         let servers: Vec<ServerName> =
             self.reached(&Scope::All).iter().map(|server| server.settings.name.clone()).collect();
-        let servers: Vec<ServerName> = servers.into_iter().filter(|name| self.has(name, capability)).collect();
+        let mut servers: Vec<ServerName> = servers.into_iter().filter(|name| self.has(name, capability)).collect();
+        // A server that is closed to the agent is asked only where all are, so that it is said and recorded that they are.
+        let door = SideDoor::of_method(&request.message.method);
+        let is_open = |name: &ServerName| door.is_none_or(|door| self.sides.opens(&request.caller, door, name));
+        if servers.iter().any(is_open) {
+            servers.retain(is_open);
+        } else {
+            servers.truncate(1);
+        }
         let (at, cursor) = match params.remove("cursor") {
             Some(cursor) => place(&cursor, &servers).ok_or_else(no_such_page)?,
             None => (0, None),
@@ -100,8 +110,7 @@ impl Relay {
         let name = name.and_then(|name| name.as_str().map(std::borrow::Cow::into_owned)).unwrap_or_default();
         let (_, server, own) = Scope::All.tool(&name);
         let known = server.filter(|server| self.servers.get(server.as_str()).is_some());
-        let server =
-            known.ok_or_else(|| Failed::Answer(INVALID_PARAMS, "there is no prompt of this name".to_owned()))?;
+        let server = known.ok_or_else(no_such_prompt)?;
         Ok((server, Text::string(&own)))
     }
 
@@ -115,10 +124,17 @@ impl Relay {
         let reached = self.reached(&Scope::All);
         let names: Vec<ServerName> = reached.iter().map(|server| server.settings.name.clone()).collect();
         let names: Vec<ServerName> = names.into_iter().filter(|name| self.has(name, "resources")).collect();
+        let uri = uri.as_str().unwrap_or_default();
+        // Only where the agent may read it: a server that is asked says by its answer what there is.
+        let wanted = |name: &ServerName| Wanted::completed(SideDoor::Resources, name, &uri);
+        let open = names.iter().filter(|name| self.sides.reaches(&request.caller, &wanted(name))).cloned();
+        let names = match open.collect::<Vec<_>>() {
+            open if open.is_empty() => names.into_iter().take(1).collect(),
+            open => open,
+        };
         if let [only] = names.as_slice() {
             return Ok(only.clone());
         }
-        let uri = uri.as_str().unwrap_or_default();
         for name in &names {
             for (method, list, key) in [
                 ("resources/list", "resources", "uri"),
@@ -133,8 +149,7 @@ impl Relay {
                 }
             }
         }
-        let words = "no server lists this resource; servers can be asked one by one at /mcp/{server}".to_owned();
-        Err(Failed::Answer(INVALID_PARAMS, words))
+        Err(no_such_resource())
     }
 
     /// All pages of a list within bounds; what was listed before a server stopped answering counts.
@@ -143,7 +158,9 @@ impl Relay {
         let Ok(link) = request.links.link(name).await else { return entries };
         let drained = async {
             let mut params = Object::new();
-            if let Some(meta) = request.message.body.as_ref().and_then(|params| params.get("_meta")) {
+            let asked = request.message.body.as_ref();
+            let told = self.with_meta(request, name, asked);
+            if let Some(meta) = told.as_ref().or(asked).and_then(|params| params.get("_meta")) {
                 params.set("_meta", meta);
             }
             for _ in 0..PAGES {
@@ -207,7 +224,7 @@ fn no_such_page() -> Failed {
     Failed::Answer(INVALID_PARAMS, "`cursor` is not of this listing; list again without a cursor".to_owned())
 }
 
-fn empty(era: Era, key: &str) -> Message {
+pub(super) fn empty(era: Era, key: &str) -> Message {
     let result = match era {
         Era::Legacy => json!({ key: [] }),
         Era::Modern => json!({ key: [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private" }),

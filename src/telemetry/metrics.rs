@@ -12,9 +12,10 @@ pub use labels::{CallLabels, Outcome, Reload};
 
 use crate::model::ids::ServerName;
 use crate::model::scrub::KNOWN;
+use crate::model::side::SideDoor;
 use crate::model::tally::LOOK_ALIKES;
 use effects::Effects;
-use labels::{Hidden, Pair, Server};
+use labels::{Hidden, Message, Pair, Server};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -56,6 +57,7 @@ pub struct Metrics {
     unavailable: Family<Pair, Counter>,
     dropped: Family<Pair, Counter>,
     refused: Family<Pair, Counter>,
+    messages: Family<Message, Counter>,
     ledger_dropped: Counter,
     secrets_removed: Counter,
     look_alikes: Counter,
@@ -101,6 +103,7 @@ impl Metrics {
             unavailable: Family::default(),
             dropped: Family::default(),
             refused: Family::default(),
+            messages: Family::default(),
             ledger_dropped: Counter::default(),
             secrets_removed: Counter::default(),
             look_alikes: Counter::default(),
@@ -115,6 +118,11 @@ impl Metrics {
         }
         for outcome in ["known", "made"] {
             drop(metrics.normalized.get_or_create_owned(&Pair("outcome", outcome)));
+        }
+        for door in SideDoor::ALL {
+            for outcome in ["passed", "refused"] {
+                drop(metrics.messages.get_or_create_owned(&Message(door.word(), outcome)));
+            }
         }
         metrics.register_calls();
         metrics.register_rest();
@@ -174,6 +182,11 @@ impl Metrics {
             "toolgate_refused_messages",
             "Messages refused before they were a call to judge",
             self.refused.clone(),
+        );
+        registry.register(
+            "toolgate_side_messages",
+            "Messages through side doors, such as resources and sampling, by what became of them",
+            self.messages.clone(),
         );
         registry.register(
             "toolgate_ledger_entries_dropped",
@@ -294,6 +307,12 @@ impl Metrics {
     /// A message was refused before it was a call to judge. `reason` is fixed in the source.
     pub fn refused(&self, reason: &'static str) {
         self.refused.get_or_create(&Pair("reason", reason)).inc();
+    }
+
+    /// A message through a side door was `passed`, `refused`, or in observe mode one that `would_refuse`. Both words are
+    /// fixed in the source.
+    pub fn message(&self, door: &'static str, outcome: &'static str) {
+        self.messages.get_or_create(&Message(door, outcome)).inc();
     }
 
     /// Ledger entries were lost.

@@ -8,6 +8,7 @@ use super::server::Server;
 use super::servers::Servers;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
+use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use parking_lot::Mutex;
@@ -36,6 +37,7 @@ pub struct Links {
 }
 
 struct Session {
+    caller: Arc<Caller>,
     initialize: Text,
     links: tokio::sync::Mutex<HashMap<ServerName, Arc<Link>>>,
     opening: tokio::sync::Mutex<()>,
@@ -98,14 +100,15 @@ impl Links {
         Self { tasks: self.tasks.clone(), alone: true, ..Self::shared(self.servers.clone()) }
     }
 
-    /// The links of a legacy session that an agent opened with `initialize`. What servers say outside requests goes to
+    /// The links of a legacy session that an agent opened with these parameters of `initialize`. What servers say outside requests goes to
     /// `unsolicited`.
     pub fn session(
         servers: Arc<Servers>,
-        initialize: Text,
+        (caller, initialize): (Arc<Caller>, Text),
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
     ) -> Self {
         let session = Session {
+            caller,
             initialize,
             links: tokio::sync::Mutex::default(),
             opening: tokio::sync::Mutex::default(),
@@ -214,7 +217,8 @@ impl Links {
     pub async fn open(&self, server: &Server) -> Result<(Arc<Link>, Message), Fault> {
         let Some(session) = &self.session else { return Err(Fault::unsent("modern links are not opened")) };
         let name = server.settings.name.clone();
-        let (link, answer, mut unsolicited) = server.open(&session.initialize).await?;
+        let told = self.servers.keeper().introduce(&session.caller, &name, &session.initialize);
+        let (link, answer, mut unsolicited) = server.open(&told).await?;
         if answer.is_error {
             link.close().await;
             return Ok((link, answer));

@@ -1,10 +1,13 @@
 //! One request of an agent to one server: sent, everything that arrives carried to the agent, given up in one place.
 
 use super::Inbound;
+use super::keeper::Spoken;
 use super::link::{Exchange, Link};
 use super::links::{Links, Sending, Waiting};
 use super::owners::Shaping;
+use super::questions::refuse;
 use crate::mcp::message::{Kind, Message};
+use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
 use crate::outlet::{Outgoing, Outlet};
@@ -32,6 +35,8 @@ pub struct Outbound<'a> {
 
 /// The agent's side of an exchange.
 pub struct Passage<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
     /// Where the agent reads.
     pub outlet: &'a Outlet,
     /// What the agent reaches; on the legacy wire also who remembers the servers' own requests.
@@ -76,7 +81,7 @@ impl Passage<'_> {
                 // The agent's own cancellation may have overtaken the request.
                 link.cancel(&exchange.id, "the agent cancelled the request");
             }
-            match self.carry(&link, &mut exchange).await? {
+            match self.carry((server, &link), &mut exchange).await? {
                 // An error that names no request may be about any.
                 Passed::Answer(answer) if changes && answer.id.as_ref() != Some(&exchange.id) => {
                     Err(exchange.unanswered("the tool server answered with an error that names no request"))
@@ -110,22 +115,22 @@ impl Passage<'_> {
         }
     }
 
-    async fn carry(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
-        let passage = self.until_gone(link, exchange);
+    async fn carry(&self, from: (&ServerName, &Arc<Link>), exchange: &mut Exchange) -> Result<Passed, Fault> {
+        let passage = self.until_gone(from, exchange);
         tokio::pin!(passage);
         tokio::select! {
             biased;
             passed = &mut passage => return passed,
             () = self.waiting.cancelled.cancelled(), if self.stop_when_gone => {}
         }
-        if link.cancels_by_closing() {
+        if from.1.cancels_by_closing() {
             return Ok(Passed::Gone(Sent::Maybe));
         }
         // The server has been told; what it still answers is the answer.
         tokio::time::timeout(LAST_WORDS, passage).await.unwrap_or(Ok(Passed::Gone(Sent::Maybe)))
     }
 
-    async fn until_gone(&self, link: &Arc<Link>, exchange: &mut Exchange) -> Result<Passed, Fault> {
+    async fn until_gone(&self, from: (&ServerName, &Arc<Link>), exchange: &mut Exchange) -> Result<Passed, Fault> {
         let mut lost = false;
         loop {
             let inbound = if self.stop_when_gone {
@@ -144,7 +149,7 @@ impl Passage<'_> {
                 Some(Inbound::Message(message)) if message.kind == Kind::Response => {
                     return Ok(Passed::Answer(message));
                 }
-                Some(Inbound::Message(message)) => match self.towards_agent(link, message).await {
+                Some(Inbound::Message(message)) => match self.towards_agent(from, message).await {
                     Some(message) => Outgoing::Message(Box::new(message)),
                     None => continue,
                 },
@@ -172,7 +177,15 @@ impl Passage<'_> {
     }
 
     /// A notification or request of the server as the agent reads it, if it goes anywhere. Modern servers send no requests.
-    async fn towards_agent(&self, link: &Arc<Link>, message: Message) -> Option<Message> {
+    async fn towards_agent(&self, from: (&ServerName, &Arc<Link>), message: Message) -> Option<Message> {
+        let (server, link) = from;
+        let spoken = Spoken { caller: self.caller, server, revision: link.revision.as_str(), message: &message };
+        if let Err(unheard) = self.links.servers().keeper().lets_through(&spoken) {
+            if message.kind == Kind::Request && self.links.legacy_questions().is_some() {
+                refuse(link, &message, unheard).await;
+            }
+            return None;
+        }
         let message = match self.shaping {
             Some(shaping) => shaping.remark(message)?,
             None => message,

@@ -1,6 +1,7 @@
 //! Requests that legacy tool servers send to an agent: each travels under an id of ours, and only the link that asked
 //! gets the answer (SECURITY §3A A12).
 
+use super::keeper::Unheard;
 use super::link::Link;
 use crate::mcp::answer::{INTERNAL, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
@@ -29,18 +30,16 @@ impl Questions {
     /// A server's request under an id of ours; none if it goes nowhere, and then the server is told.
     pub async fn ask(&self, link: &Arc<Link>, message: Message) -> Option<Message> {
         let original = message.id.clone()?;
-        let refused = match self.note(link, &message.method, original.clone()) {
-            Ok(id) => return Some(message.with_id(number(id))),
-            Err((code, words)) => Message::error(Some(original), code, words, None),
-        };
-        tracing::warn!(method = %message.method.escape_debug(), "a tool server's request was refused");
-        if let Err(fault) = link.notify(refused).await {
-            tracing::debug!(%fault, "a refusal did not reach the tool server");
+        match self.note(link, &message.method, original) {
+            Ok(id) => Some(message.with_id(number(id))),
+            Err(unheard) => {
+                refuse(link, &message, unheard).await;
+                None
+            }
         }
-        None
     }
 
-    fn note(&self, link: &Arc<Link>, method: &str, original: Text) -> Result<u64, (i64, &'static str)> {
+    fn note(&self, link: &Arc<Link>, method: &str, original: Text) -> Result<u64, Unheard> {
         if !is_server_request(method) {
             return Err((METHOD_NOT_FOUND, "servers do not send this request"));
         }
@@ -73,5 +72,14 @@ impl Questions {
         let id: u64 = std::str::from_utf8(response.id.as_ref()?.as_bytes()).ok()?.parse().ok()?;
         let (link, original) = self.open.lock().by_id.remove(&id)?;
         Some((link.upgrade()?, response.with_id(original)))
+    }
+}
+
+/// Tells a server that its request goes nowhere.
+pub async fn refuse(link: &Link, message: &Message, (code, words): Unheard) {
+    tracing::warn!(method = %message.method.escape_debug(), "a tool server's request was refused");
+    let refused = Message::error(message.id.clone(), code, words, None);
+    if let Err(fault) = link.notify(refused).await {
+        tracing::debug!(%fault, "a refusal did not reach the tool server");
     }
 }

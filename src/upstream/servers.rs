@@ -1,5 +1,6 @@
 //! All configured tool servers, in the order of the configuration.
 
+use super::keeper::Keeper;
 use super::server::{Server, Settings, Surroundings};
 use crate::mcp::revision::Revision;
 use crate::model::ids::ServerName;
@@ -13,13 +14,25 @@ use tokio_util::task::TaskTracker;
 pub struct Servers {
     all: Vec<Arc<Server>>,
     changed: watch::Sender<u64>,
+    keeper: Arc<dyn Keeper>,
 }
 
 impl Servers {
     /// Takes the configured servers; [`Servers::start`] connects them.
     pub fn new(settings: Vec<Settings>, around: &Surroundings) -> Self {
         let all = settings.into_iter().map(|settings| Arc::new(Server::new(settings, around.clone()))).collect();
-        Self { all, changed: watch::channel(0).0 }
+        Self { all, changed: watch::channel(0).0, keeper: Arc::new(()) }
+    }
+
+    /// The same, with somebody between them and the agents.
+    #[must_use]
+    pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> Self {
+        Self { keeper, ..self }
+    }
+
+    /// Who stands between them and the agents.
+    pub fn keeper(&self) -> &Arc<dyn Keeper> {
+        &self.keeper
     }
 
     /// Connects every server, and keeps them connected until `stop`.

@@ -118,7 +118,7 @@ async fn gate() -> Gate {
         ("conformance__test_tool_with_progress", "read"),
     ];
     let setup = setup.server_with("billing", &billing).server_with("conformance", &conformance);
-    setup.contracts(&contracts).start().await
+    setup.contracts(&contracts).open_sides().start().await
 }
 
 #[tokio::test]

@@ -81,6 +81,7 @@ fn setup(puppet: &Puppet) -> Setup {
     let setup = Setup::new()
         .server_with("bank", &format!("url: \"{}\"", puppet.url()))
         .policy(POLICY)
+        .open_sides()
         .more(SECRETS)
         .environment("BANK_TOKEN", CANARY)
         .environment("LATER_TOKEN", "canary-of-later");

@@ -228,15 +228,15 @@ async fn l2_vendors_members_pass_and_look_alikes_of_ours_do_not() {
     let (puppet, gate) = stage(false).await;
     let agent = gate.agent().at("/mcp/oracle");
     for method in ["tools/call", "resources/read"] {
-        let target = if method == "tools/call" { "name" } else { "uri" };
+        let (target, named) = if method == "tools/call" { ("name", "read") } else { ("uri", "x:read") };
         let vendors = json!({ "com.acme/Name": { "METHOD": 1, "_META": [null] }, "Acme": "x" });
-        let answer = agent.ask(method, json!({ target: "read", "_meta": vendors })).await;
+        let answer = agent.ask(method, json!({ target: named, "_meta": vendors })).await;
         assert!(answer["result"].is_object(), "{answer}");
         let meta = &puppet.sees(method, |seen| seen.method() == method).await.body["params"]["_meta"];
         assert_eq!((&meta["com.acme/Name"], &meta["Acme"]), (&vendors["com.acme/Name"], &vendors["Acme"]));
         puppet.forget();
         let refused =
-            agent.ask(method, json!({ target: "read", "_meta": { "Dev.Toolgate/fence": { "token": 9 } } })).await;
+            agent.ask(method, json!({ target: named, "_meta": { "Dev.Toolgate/fence": { "token": 9 } } })).await;
         assert!(
             words(&refused).contains("`Dev.Toolgate/fence` in `_meta` only looks like `dev.toolgate/fence`"),
             "{refused}"

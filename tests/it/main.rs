@@ -55,6 +55,7 @@ mod screens;
 mod secrets;
 mod settle;
 mod shown;
+mod side_doors;
 mod standing;
 mod start;
 mod states;

@@ -422,8 +422,10 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     server.send(event(&progress(2))).await.unwrap();
     assert!(!puppet.closed_ids().contains(&id));
     server.send(event(&done(&id))).await.unwrap();
-    let entries = gate.entries(2).await;
-    assert_eq!((&entries[1]["tool"], &entries[1]["outcome"]), (&json!("oracle__write"), &json!("answered")));
+    let entries = gate.entries(4).await;
+    let of = |tool: &str| entries.iter().find(|entry| entry["tool"] == tool).map(|entry| entry["outcome"].clone());
+    assert_eq!(of("oracle__write"), Some(json!("answered")), "{entries:?}");
+    assert_eq!(of("oracle__x:y"), Some(json!("failed")), "{entries:?}");
 }
 
 /// PROTOCOL §1.7 and §3.4: an agent need not wait for a server's first word to be rid of a read.

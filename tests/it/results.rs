@@ -189,7 +189,7 @@ async fn lists_beside_the_tools_say_what_can_be_seen() {
     let puppet = Puppet::with(tools()).await;
     puppet.answers(|seen| {
         let odd = "a\u{202e}b\u{1b}[1mc\u{e0041}";
-        let entry = json!({ "name": odd, "uri": odd, "uriTemplate": odd, "title": odd, "description": odd,
+        let entry = json!({ "name": odd, "uri": "x:y", "uriTemplate": "x:{odd}", "title": odd, "description": odd,
             "arguments": [{ "name": "p", "description": odd }] });
         let key = match seen.method() {
             "prompts/list" => "prompts",
@@ -198,7 +198,7 @@ async fn lists_beside_the_tools_say_what_can_be_seen() {
         };
         Answer::Result(json!({ "resultType": "complete", key: [entry] }))
     });
-    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY);
+    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY).open_sides();
     let gate = Gate { gate: setup.start().await };
     for agent in [gate.agent(), gate.agent().at("/mcp/bank"), gate.legacy("/mcp").await, gate.legacy("/mcp/bank").await]
     {
@@ -230,7 +230,7 @@ async fn definitions_say_what_can_be_seen() {
     let mut long = tool("pay");
     long["description"] = json!("x".repeat(5000));
     let puppet = Puppet::with(vec![shown, hidden, long]).await;
-    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY);
+    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY).open_sides();
     let gate = Gate { gate: setup.start().await };
     for agent in [gate.agent(), gate.legacy("/mcp").await] {
         let listed = agent.ask("tools/list", json!({})).await;

@@ -58,6 +58,7 @@ fn setup(puppet: &Puppet) -> Setup {
         .server_with("bank", &format!("url: \"{}\"", puppet.url()))
         .child("child", "", "20s")
         .policy(POLICY)
+        .open_sides()
         .more(SECRETS)
         .environment("BANK_TOKEN", CANARY)
 }

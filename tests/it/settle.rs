@@ -457,7 +457,8 @@ async fn rounds_are_sent_once_each() {
         puppet::Answer::Result(if done { result } else { asks.clone() })
     });
     let members = format!("url: \"{}\"", puppet.url());
-    let gate = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "write")]).start().await;
+    let setup = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "write")]).open_sides();
+    let gate = setup.start().await;
     let agent = gate.agent();
     let round = async |responses: Option<Value>| {
         let mut params = json!({ "name": "oracle__pay", "arguments": { "key": "k" } });

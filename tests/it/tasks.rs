@@ -36,7 +36,11 @@ async fn stage() -> (Puppet, Gate) {
     pay["outputSchema"] = schema;
     let puppet = Puppet::with(vec![pay]).await;
     puppet.answers(answer);
-    let setup = Setup::new().server_with("bank", &format!("url: \"{}\"", puppet.url())).policy(POLICY).callers(CALLERS);
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", puppet.url()))
+        .policy(POLICY)
+        .open_sides()
+        .callers(CALLERS);
     (puppet, Gate { gate: setup.start().await })
 }
 

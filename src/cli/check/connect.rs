@@ -19,6 +19,7 @@ use anyhow::Context as _;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,7 +36,7 @@ pub(super) fn connect(configuration: &Path) -> anyhow::Result<(String, bool)> {
     let named: Vec<_> = reading.files.into_iter().filter(|file| file != configuration).collect();
     let documents = compile::documents(&named);
     runtime()?.block_on(async {
-        let servers = app::servers(&config, Leftovers::default())?;
+        let servers = app::servers(&config, Leftovers::default(), Arc::new(()))?;
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
         servers.start(&running, &stop);
         let mut text = String::new();

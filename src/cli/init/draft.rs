@@ -5,6 +5,8 @@ use super::source::{Reached, Server};
 use crate::gate::toolbox::Tool;
 use crate::guards::pins;
 use crate::mcp::pretty::plain;
+use crate::model::ids::ServerName;
+use crate::model::side::SideDoor;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,6 +28,13 @@ const CONTRACTS: &str = "\
 # Drafted by `toolgate init`. What a server says of its tools is a claim that nobody has checked: read each contract, correct
 # `actions`, and say who may call and with what. How: policies/README.md of toolgate, `toolgate schema policy`.
 contracts:
+";
+
+const SIDES: &str = "\
+# Drafted by `toolgate init`: what goes on working besides tools. What no layer allows is closed once `mode` is `enforce`; take
+# away what your agents don't need. How: \"Side doors\" in policies/README.md of toolgate.
+layers:
+  global:
 ";
 
 /// `toolgate.yaml`.
@@ -93,6 +102,47 @@ pub(super) fn contracts(tools: &[&Tool]) -> String {
         push_contract(&mut text, tool);
     }
     text
+}
+
+/// The file of what goes on working besides tools; no server is called so.
+pub(super) fn sides_file(servers: &[Server]) -> String {
+    let is_taken = servers.iter().any(|server| server.name == "side-doors");
+    format!("policies/side-doors{}.yaml", if is_taken { "-of-all" } else { "" })
+}
+
+/// One layer for everybody that keeps what these servers offer. One file of all: layers hold together.
+pub(super) fn sides(offers: &[(ServerName, Vec<SideDoor>)]) -> String {
+    let mut text = SIDES.to_owned();
+    for door in SideDoor::ALL {
+        let offers_it = |offered: &[SideDoor]| door.is_of_agents() || offered.contains(&door);
+        let names = offers
+            .iter()
+            .filter(|(_, offered)| offers_it(offered))
+            .map(|(name, _)| if door.is_of_servers() { key(name.as_str()) } else { quoted(&format!("{name}__*")) });
+        let names: Vec<String> = names.collect();
+        if names.is_empty() {
+            continue;
+        }
+        let (off, why) = kept(door);
+        let _ = writeln!(text, "    {off}{}: {{ allow: [{}] }}   # {why}", door.word(), names.join(", "));
+    }
+    if text.ends_with("global:\n") {
+        text = text.replace("  global:\n", "  global: {}\n");
+    }
+    text
+}
+
+/// Whether it is only shown, and what it means.
+fn kept(door: SideDoor) -> (&'static str, &'static str) {
+    match door {
+        SideDoor::Resources => ("", "files and texts that agents read past the tools; name those that they need"),
+        SideDoor::Prompts => ("", "texts that servers write for models"),
+        SideDoor::Completions => ("", "what fits into prompts and names of resources"),
+        SideDoor::Sampling => ("# ", "servers use the agent's model, at its cost and with what it knows"),
+        SideDoor::Elicitation => ("", "servers ask the person behind the agent; never for a password"),
+        SideDoor::Roots => ("", "servers ask which directories the agent works in"),
+        SideDoor::Logging => ("", "agents read what servers log"),
+    }
 }
 
 fn push_contract(text: &mut String, tool: &Tool) {

@@ -41,17 +41,27 @@ pub(in crate::cli) struct Calls {
     open: BTreeMap<ActionId, (u64, Entry)>,
     /// What is told once the journal has been read through.
     rest: Option<VecDeque<Call>>,
+    /// Are messages through side doors told, too?
+    messages: bool,
 }
 
 impl Calls {
     /// All calls of the journal in `data`.
     pub(in crate::cli) fn open(data: &Path) -> Result<Self, Error> {
-        Ok(Self { records: Reader::open(data)?, open: BTreeMap::new(), rest: None })
+        Ok(Self { records: Reader::open(data)?, open: BTreeMap::new(), rest: None, messages: false })
+    }
+
+    /// The same with the messages that went through side doors.
+    pub(super) fn and_messages(self) -> Self {
+        Self { messages: true, ..self }
     }
 
     /// The call that `record` completes.
     fn take(&mut self, record: &Record) -> Result<Option<Call>, Error> {
         if let Some(entry) = record.entry()? {
+            if entry.method.is_some() && !self.messages {
+                return Ok(None);
+            }
             return Ok(Some(Call { seq: record.seq, entry, written: Some(record.bytes.clone()) }));
         }
         match event(record)? {

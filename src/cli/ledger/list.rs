@@ -4,7 +4,9 @@ use super::List;
 use super::calls::{Call, Calls};
 use super::text::plain;
 use crate::model::counted::counted;
+use crate::model::entry::Entry;
 use crate::store::journal::Error;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;
@@ -15,7 +17,7 @@ const ROWS: u32 = 50;
 impl List {
     pub(super) fn run(&self, data: &Path, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
         let limit = self.limit.unwrap_or(if self.json { 0 } else { ROWS }) as usize;
-        let calls = Calls::open(data)?;
+        let calls = Calls::open(data)?.and_messages();
         if !self.json {
             writeln!(out, "{}", row(["TIME", "ACTION ID", "AGENT", "TOOL", "OUTCOME", "CODE", "MS"]))?;
         }
@@ -72,11 +74,19 @@ impl List {
             &plain(&entry.time),
             &plain(&entry.action_id),
             &plain(&entry.user_id),
-            &plain(&entry.tool),
+            &plain(&named(entry)),
             &plain(&entry.outcome),
             &code,
             &format!("{:.1}", entry.latency_ms),
         ])
+    }
+}
+
+/// The tool, or the method of a message and what it was about.
+fn named(entry: &Entry) -> Cow<'_, str> {
+    match &entry.method {
+        Some(method) => Cow::Owned(format!("{method} {}", entry.tool)),
+        None => Cow::Borrowed(&entry.tool),
     }
 }
 

@@ -4,6 +4,9 @@ use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use jiff::{SignedDuration, Timestamp};
 
+/// The method of a call.
+const CALL: &str = "tools/call";
+
 /// Which calls are asked for; all conditions have to hold.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Wanted {
@@ -13,11 +16,14 @@ pub(in crate::cli) struct Wanted {
     /// Only calls of this tool: `server__tool`
     #[arg(long)]
     tool: Option<String>,
+    /// Only messages with this method, such as `resources/read`; `tools/call` for calls alone
+    #[arg(long)]
+    method: Option<String>,
     /// Only calls refused with this code, or that enforce mode would have refused with it
     #[arg(long)]
     code: Option<String>,
     /// Only calls with this outcome, as it was when the agent was answered; `dispatching`: not answered yet
-    #[arg(long, value_parser = ["answered", "planned", "refused", "failed", "unknown", "dispatching"])]
+    #[arg(long, value_parser = ["answered", "passed", "planned", "refused", "failed", "unknown", "dispatching"])]
     outcome: Option<String>,
     /// Only calls in this state of their task
     #[arg(long, value_parser = ["collect", "plan", "execute", "summarize"])]
@@ -39,6 +45,7 @@ impl Wanted {
         let code = [&entry.aborted_reason, &entry.would_refuse];
         self.agent.as_ref().is_none_or(|agent| *agent == entry.user_id)
             && self.tool.as_ref().is_none_or(|tool| *tool == entry.tool)
+            && self.method.as_ref().is_none_or(|method| method == entry.method.as_deref().unwrap_or(CALL))
             && self.outcome.as_ref().is_none_or(|outcome| *outcome == entry.outcome)
             && self.state.as_ref().is_none_or(|state| *state == entry.state)
             && self.code.as_ref().is_none_or(|wanted| code.iter().any(|code| code.as_ref() == Some(wanted)))
@@ -59,7 +66,7 @@ impl Wanted {
 
     /// Whether only calls are asked for that only an entry can tell.
     pub(super) fn is_of_entries(&self) -> bool {
-        [&self.agent, &self.tool, &self.code, &self.outcome, &self.state].into_iter().any(Option::is_some)
+        [&self.agent, &self.tool, &self.method, &self.code, &self.outcome, &self.state].into_iter().any(Option::is_some)
     }
 }
 

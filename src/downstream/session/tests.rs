@@ -14,8 +14,9 @@ use std::path::PathBuf;
 fn open(sessions: &Sessions, agent: &str) -> Arc<Session> {
     let (connections, guard, leftovers) = (connections().unwrap(), PathBuf::new(), Arc::default());
     let servers = Arc::new(Servers::new(Vec::new(), &Surroundings { connections, guard, leftovers }));
-    let links = Arc::new(Links::session(servers, Text::of(&json!({})), mpsc::channel(1).0));
-    sessions.open(Arc::new(Caller::named(agent)), Scope::All, Revision::NEWEST_LEGACY, links).unwrap()
+    let caller = Arc::new(Caller::named(agent));
+    let links = Arc::new(Links::session(servers, (caller.clone(), Text::of(&json!({}))), mpsc::channel(1).0));
+    sessions.open(caller, Scope::All, Revision::NEWEST_LEGACY, links).unwrap()
 }
 
 fn answer(id: u64) -> Outgoing {

@@ -2,6 +2,7 @@
 
 use super::Verdict;
 use super::pattern::Pattern;
+use super::side::Side;
 use super::written::{Kind, Unavailable, Written};
 use crate::model::caller::Caller;
 use std::collections::HashMap;
@@ -33,6 +34,8 @@ pub struct Layer {
     deny: List,
     /// `allow` names only tools of disabled servers; what becomes of it.
     unavailable: Option<Unavailable>,
+    /// What it says of side doors.
+    sides: Vec<Side>,
 }
 
 /// A pattern of a list, and the group it comes from.
@@ -65,6 +68,11 @@ impl Listed {
     pub fn pattern(&self) -> &Pattern {
         &self.pattern
     }
+
+    /// As operators read it.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
 }
 
 impl List {
@@ -92,8 +100,13 @@ impl Layer {
         label: String,
         (allow, deny): (Option<Vec<Listed>>, Vec<Listed>),
         unavailable: Option<Unavailable>,
+        sides: Vec<Side>,
     ) -> Self {
-        Self { label, allow: allow.map(List::new), deny: List::new(deny), unavailable }
+        Self { label, allow: allow.map(List::new), deny: List::new(deny), unavailable, sides }
+    }
+
+    pub(super) fn sides(&self) -> &[Side] {
+        &self.sides
     }
 
     /// As [`Written::label`].

@@ -35,6 +35,11 @@ impl Pattern {
         None
     }
 
+    /// The pattern that `text` is, which was judged elsewhere.
+    pub(super) fn of_text(text: &str) -> Self {
+        Self { text: text.into(), any_case: false }
+    }
+
     /// The same pattern, for which `A` is `a`; beyond ASCII letters are kept apart.
     #[must_use]
     pub fn in_any_case(self, any_case: bool) -> Self {

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 mod order;
 mod random;
+mod sides;
 mod unavailable;
 
 fn caller(agent: &str, owner: bool) -> Caller {

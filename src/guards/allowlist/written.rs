@@ -2,11 +2,30 @@
 
 use super::layers::{Layer, Layers, Listed};
 use super::pattern::Pattern;
+use super::side::{Side, SideSettings};
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{ServerName, ToolName};
+use crate::model::side::SideDoor;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
+
+/// The sections of side doors of a layer, in their order.
+macro_rules! sections {
+    ($layer:expr) => {{
+        let layer = $layer;
+        let sections = [
+            &layer.resources,
+            &layer.prompts,
+            &layer.completions,
+            &layer.sampling,
+            &layer.elicitation,
+            &layer.roots,
+            &layer.logging,
+        ];
+        std::array::from_fn(|index| (SideDoor::ALL[index], sections[index].as_ref()))
+    }};
+}
 
 /// What a pattern begins with that stands for the patterns of a group.
 pub const GROUP: &str = "group:";
@@ -46,6 +65,20 @@ pub struct LayerSettings {
     pub unavailable_only_allowlist: Unavailable,
     /// Do the patterns match letters of either case?
     pub ignore_case: bool,
+    /// Resources, by `server__uri`: who may list, read and subscribe to them.
+    pub resources: Option<SideSettings>,
+    /// Prompts, by `server__prompt`.
+    pub prompts: Option<SideSettings>,
+    /// Completions, by what is completed: `server__prompt` or `server__template`, which must be open, too.
+    pub completions: Option<SideSettings>,
+    /// Servers that may use the model of their agent.
+    pub sampling: Option<SideSettings>,
+    /// Servers that may ask the person behind the agent.
+    pub elicitation: Option<SideSettings>,
+    /// Servers that may ask for the agent's directories.
+    pub roots: Option<SideSettings>,
+    /// Servers whose logs the agent reads.
+    pub logging: Option<SideSettings>,
     /// A further layer for callers whose model is of that `provider`, or for one `provider/model`, which goes before; for
     /// `profile`, `global` and `agent`.
     pub by_model_provider: BTreeMap<String, ModelSettings>,
@@ -66,6 +99,20 @@ pub struct ModelSettings {
     pub unavailable_only_allowlist: Unavailable,
     /// Do the patterns match letters of either case?
     pub ignore_case: bool,
+    /// Resources, by `server__uri`: who may list, read and subscribe to them.
+    pub resources: Option<SideSettings>,
+    /// Prompts, by `server__prompt`.
+    pub prompts: Option<SideSettings>,
+    /// Completions, by what is completed: `server__prompt` or `server__template`, which must be open, too.
+    pub completions: Option<SideSettings>,
+    /// Servers that may use the model of their agent.
+    pub sampling: Option<SideSettings>,
+    /// Servers that may ask the person behind the agent.
+    pub elicitation: Option<SideSettings>,
+    /// Servers that may ask for the agent's directories.
+    pub roots: Option<SideSettings>,
+    /// Servers whose logs the agent reads.
+    pub logging: Option<SideSettings>,
 }
 
 /// What an `allow` means that holds nothing, or only blanks.
@@ -128,7 +175,12 @@ pub struct Written<'a> {
     pub unavailable_only_allowlist: Unavailable,
     /// As in the file.
     pub ignore_case: bool,
+    /// The sections of side doors that are there.
+    pub sides: Sections<'a>,
 }
+
+/// The sections of one layer that say something of side doors.
+pub type Sections<'a> = [(SideDoor, Option<&'a SideSettings>); SideDoor::ALL.len()];
 
 /// What layers stand on.
 #[derive(Debug, Default)]
@@ -226,30 +278,29 @@ impl LayerSettings {
         problems: &mut Problems,
         look: &mut dyn FnMut(&Written<'_>, &mut Problems),
     ) {
-        let Self { allow, deny, on_empty_allow, unavailable_only_allowlist, ignore_case, by_model_provider } = self;
         let own = Written {
             kind,
             name,
             model: None,
-            allow: allow.as_deref(),
-            deny,
-            on_empty_allow: *on_empty_allow,
-            unavailable_only_allowlist: *unavailable_only_allowlist,
-            ignore_case: *ignore_case,
+            allow: self.allow.as_deref(),
+            deny: &self.deny,
+            on_empty_allow: self.on_empty_allow,
+            unavailable_only_allowlist: self.unavailable_only_allowlist,
+            ignore_case: self.ignore_case,
+            sides: sections!(self),
         };
         look(&own, problems);
         problems.under("by_model_provider", |problems| {
-            for (model, layer) in by_model_provider {
-                let ModelSettings { allow, deny, on_empty_allow, unavailable_only_allowlist, ignore_case } = layer;
+            for (model, layer) in &self.by_model_provider {
                 let written = Written {
-                    kind,
-                    name,
                     model: Some(model),
-                    allow: allow.as_deref(),
-                    deny,
-                    on_empty_allow: *on_empty_allow,
-                    unavailable_only_allowlist: *unavailable_only_allowlist,
-                    ignore_case: *ignore_case,
+                    allow: layer.allow.as_deref(),
+                    deny: &layer.deny,
+                    on_empty_allow: layer.on_empty_allow,
+                    unavailable_only_allowlist: layer.unavailable_only_allowlist,
+                    ignore_case: layer.ignore_case,
+                    sides: sections!(layer),
+                    ..own
                 };
                 problems.under(model.clone(), |problems| look(&written, problems));
             }
@@ -347,6 +398,10 @@ impl Written<'_> {
         let allow = self.allow.filter(|allow| self.on_empty_allow == OnEmpty::Nothing || !is_empty(allow));
         let allow = allow.map(|allow| list("allow", allow));
         let unavailable = self.is_unavailable(around).then_some(self.unavailable_only_allowlist);
-        Layer::new(self.label(), (allow, deny), unavailable)
+        let sections = self.sides.into_iter().filter_map(|(door, section)| Some((door, section?)));
+        let sides = sections
+            .map(|(door, section)| problems.under(door.word(), |problems| Side::compile(door, section, problems)));
+        let sides = sides.collect();
+        Layer::new(self.label(), (allow, deny), unavailable, sides)
     }
 }

@@ -165,6 +165,17 @@ impl EncodeLabelSet for Hidden {
     }
 }
 
+/// A side door, and what became of a message through it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Message(pub(super) &'static str, pub(super) &'static str);
+
+impl EncodeLabelSet for Message {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        ("door", self.0).encode(encoder.encode_label())?;
+        ("outcome", self.1).encode(encoder.encode_label())
+    }
+}
+
 /// One label whose name and values are fixed in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Pair(pub(super) &'static str, pub(super) &'static str);

@@ -88,6 +88,7 @@ fn names_are_the_promised_ones() {
             "toolgate_secrets_removed_total",
             "toolgate_sessions",
             "toolgate_side_effects_total",
+            "toolgate_side_messages_total",
             "toolgate_stage_seconds",
             "toolgate_steps_used",
             "toolgate_token_cost",

@@ -50,7 +50,7 @@ async fn scenery(eras: Eras, elsewhere: &ToolServer) -> (ToolServer, Gate) {
     }
     let oracle = script.start().await;
     let members = format!("url: \"{}\", timeout: 1s", oracle.url());
-    let gate = Setup::new().server_with("odd", &members).policy(&policy).start().await;
+    let gate = Setup::new().server_with("odd", &members).policy(&policy).open_sides().start().await;
     (oracle, gate)
 }
 
@@ -126,7 +126,7 @@ async fn a_server_that_never_answers_keeps_nobody_else_waiting() {
 #[tokio::test]
 async fn b10_a_request_on_a_modern_stream_is_dropped_and_reaches_a_legacy_agent_under_an_id_of_ours() {
     let oracle = Script::new().tool("asks", Behaviour::Asks).start().await;
-    let gate = Setup::new().server("odd", &oracle).contracts(&[("odd__asks", "write")]).start().await;
+    let gate = Setup::new().server("odd", &oracle).contracts(&[("odd__asks", "write")]).open_sides().start().await;
     let answer = gate.agent().call_anew("odd__asks", json!({})).await;
     assert!(answer.is_done() && !answer.text().contains("sampling"), "{answer:?}");
     let answer = gate.agent().initialize().await.call_anew("odd__asks", json!({})).await;
@@ -140,7 +140,7 @@ async fn b10_a_request_on_a_modern_stream_is_dropped_and_reaches_a_legacy_agent_
 #[tokio::test]
 async fn b10_a_slow_stream_arrives_as_it_is_written() {
     let oracle = Script::new().tool("slow", Behaviour::SlowEvents).start().await;
-    let gate = Setup::new().server("odd", &oracle).contracts(&[("odd__slow", "write")]).start().await;
+    let gate = Setup::new().server("odd", &oracle).contracts(&[("odd__slow", "write")]).open_sides().start().await;
     let agent = gate.agent();
     let message = crate::harness::agent::modern("tools/call", json!({ "name": "odd__slow", "arguments": {} }));
     let mut stream = agent.stream(&agent.mirrored(&message), message.to_string().as_bytes()).await;

@@ -51,6 +51,8 @@ pub struct Setup {
     directory: Arc<Directory>,
     servers: String,
     policy: String,
+    sides: bool,
+    policies: String,
     mode: &'static str,
     callers: String,
     operators: String,
@@ -79,6 +81,8 @@ impl Setup {
             directory: Arc::new(Directory(tempfile::tempdir().unwrap())),
             servers: String::new(),
             policy: String::new(),
+            sides: false,
+            policies: String::new(),
             mode: "enforce",
             callers: String::new(),
             operators: String::new(),
@@ -120,6 +124,18 @@ impl Setup {
     /// The policy file, whole.
     pub fn policy(mut self, yaml: &str) -> Self {
         yaml.clone_into(&mut self.policy);
+        self
+    }
+
+    /// Everything besides tools is open to everybody, by a policy file of its own.
+    pub fn open_sides(mut self) -> Self {
+        self.sides = true;
+        self
+    }
+
+    /// Policy files besides, or directories of them.
+    pub fn more_policies(mut self, paths: &[&str]) -> Self {
+        self.policies = [&[""], paths].concat().join(", ");
         self
     }
 
@@ -213,7 +229,14 @@ impl Setup {
         }
         if !self.policy.is_empty() {
             std::fs::write(self.directory().join("policy.yaml"), &self.policy).unwrap();
-            text.push_str("policies: [policy.yaml]\n");
+            let sides = if self.sides { ", sides.yaml" } else { "" };
+            writeln!(text, "policies: [policy.yaml{sides}{}]", self.policies).unwrap();
+        }
+        if self.sides {
+            let doors = ["resources", "prompts", "completions", "sampling", "elicitation", "roots", "logging"];
+            let open = doors.map(|door| format!("{door}: {{ allow: [\"*\"] }}")).join(", ");
+            std::fs::write(self.directory().join("sides.yaml"), format!("layers: {{ global: {{ {open} }} }}\n"))
+                .unwrap();
         }
         let path = self.directory().join("toolgate.yaml");
         std::fs::write(&path, text).unwrap();

@@ -73,6 +73,8 @@ struct Strings {
     /// How many event streams of ours toolgate closed before we did.
     closed: Mutex<Vec<Value>>,
     sessions: Mutex<Vec<String>>,
+    /// The parameters of every `initialize`.
+    initialized: Mutex<Vec<Value>>,
 }
 
 /// The tool server.
@@ -132,6 +134,7 @@ impl Puppet {
             listeners: Mutex::default(),
             closed: Mutex::default(),
             sessions: Mutex::default(),
+            initialized: Mutex::default(),
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -232,6 +235,11 @@ impl Puppet {
     /// Everything that came, but the handshake and the listing.
     pub fn seen(&self) -> Vec<Seen> {
         self.strings.seen.lock().unwrap().clone()
+    }
+
+    /// The parameters of every `initialize` so far.
+    pub fn initialized(&self) -> Vec<Value> {
+        self.strings.initialized.lock().unwrap().clone()
     }
 
     /// How often a tool was run.
@@ -446,6 +454,7 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         }
     };
     if method == "initialize" {
+        strings.initialized.lock().unwrap().push(seen.body["params"].clone());
         let mut sessions = strings.sessions.lock().unwrap();
         let session = format!("puppet-{}", uuid::Uuid::now_v7());
         response.headers_mut().insert("mcp-session-id", session.parse().unwrap());

@@ -50,7 +50,7 @@ impl Settings {
         for (name, url) in &self.servers {
             setup = setup.server_with(name, &format!("url: \"{url}\""));
         }
-        if self.observe { setup.mode("observe") } else { setup }
+        if self.observe { setup.mode("observe") } else { setup.open_sides() }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::model::caller::Caller;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::live::Live;
 use crate::schema::validate::Schema;
+use crate::side::Sides;
 use crate::store::claims::Store;
 use crate::store::journal::{Journal, Options};
 use crate::store::memory::Memory;
@@ -174,6 +175,7 @@ impl World {
             tools: tools.clone(),
             journal: journal.clone(),
             effects: Effects::new(store),
+            sides: Arc::new(Sides::new(policy.clone(), journal.clone(), metrics.clone())),
             metrics: metrics.clone(),
             clock,
             listings: Listings::default(),

@@ -1,0 +1,78 @@
+//! The same for what goes through a side door: which layer lets a resource or a prompt pass.
+
+use crate::guards::Mode;
+use crate::guards::allowlist::side::Wanted;
+use crate::model::caller::Caller;
+use crate::model::ids::{ServerName, parts};
+use crate::model::side::SideDoor;
+use crate::policy::Policy;
+use anyhow::Context as _;
+use std::fmt::Write as _;
+
+/// What to explain instead of a tool.
+#[derive(Debug, clap::Args)]
+pub(super) struct Beside {
+    /// A resource that the agent would read, as `server__uri`.
+    #[arg(long, value_name = "SERVER__URI")]
+    resource: Option<String>,
+    /// A prompt that the agent would get, as `server__name`.
+    #[arg(long, value_name = "SERVER__NAME")]
+    prompt: Option<String>,
+    /// A server that would use the agent's model.
+    #[arg(long, value_name = "SERVER")]
+    sampling: Option<String>,
+    /// A server that would ask the person behind the agent.
+    #[arg(long, value_name = "SERVER")]
+    elicitation: Option<String>,
+    /// A server that would ask for the agent's directories.
+    #[arg(long, value_name = "SERVER")]
+    roots: Option<String>,
+    /// A server whose logs the agent would read.
+    #[arg(long, value_name = "SERVER")]
+    logging: Option<String>,
+}
+
+impl Beside {
+    /// What is wanted, and its name; none if it is a tool.
+    fn wanted(&self) -> anyhow::Result<Option<(Wanted, String)>> {
+        let own = |option: &str, named: &str| {
+            let own = parts(named).map(|(server, own)| (ServerName::new(server), own.to_owned()));
+            own.with_context(|| format!("--{option} wants `server__…`"))
+        };
+        if let Some(named) = &self.resource {
+            let (server, uri) = own("resource", named)?;
+            return Ok(Some((Wanted::resource(SideDoor::Resources, &server, &uri), named.clone())));
+        }
+        if let Some(named) = &self.prompt {
+            let (server, name) = own("prompt", named)?;
+            return Ok(Some((Wanted::prompt(SideDoor::Prompts, &server, &name), named.clone())));
+        }
+        let of_servers = [
+            (SideDoor::Sampling, &self.sampling),
+            (SideDoor::Elicitation, &self.elicitation),
+            (SideDoor::Roots, &self.roots),
+            (SideDoor::Logging, &self.logging),
+        ];
+        let named = of_servers.into_iter().find_map(|(door, named)| Some((door, named.as_ref()?)));
+        Ok(named.map(|(door, named)| (Wanted::server(door, &ServerName::new(named)), named.clone())))
+    }
+
+    /// The steps and their end, with the exit code; none if a tool is meant.
+    pub(super) fn explain(&self, policy: &Policy, caller: &Caller) -> anyhow::Result<Option<(String, u8)>> {
+        let Some((wanted, named)) = self.wanted()? else { return Ok(None) };
+        let (door, mut out) = (wanted.door.word(), String::new());
+        let shown = named.escape_debug();
+        writeln!(out, "agent {} · {door} {shown} · policy {}", caller.agent, policy.version)?;
+        for step in policy.allowlist.explain_side(caller, &wanted) {
+            let mark = if step.verdict.refuses() { "refused" } else { "passed" };
+            writeln!(out, "  visible     {mark:8} {step}")?;
+        }
+        let refused = policy.allowlist.side(caller, &wanted).refuses();
+        out.push_str(match (refused, policy.mode) {
+            (false, _) => "=> it would pass\n",
+            (true, Mode::Enforce) => "=> refused: to the agent it is not there\n",
+            (true, Mode::Observe) => "=> it would pass; enforce mode would refuse it\n",
+        });
+        Ok(Some((out, u8::from(refused))))
+    }
+}

@@ -1,0 +1,346 @@
+//! Who may use what besides tools: the sections `resources`, `prompts`, `completions`, `sampling`, `elicitation`, `roots` and
+//! `logging` of the layers (SECURITY §3C C3, C6, §5). Deny before allow in each layer, all layers together, a child within
+//! its parents, as for tools. What no layer allows is closed.
+
+use super::layers::{Layer, Listed};
+use super::pattern::Pattern;
+use super::written::GROUP;
+use super::{Provenance, Rule, Verdict};
+use crate::mcp::uri::{Unclear, Uri};
+use crate::model::caller::Caller;
+use crate::model::diagnostic::Problems;
+use crate::model::ids::{SEPARATOR, ServerName};
+use crate::model::side::SideDoor;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Who may go through one side door, as a section of a layer. `deny` is looked at first and is final. An absent section says
+/// nothing; what no layer's `allow` names is closed.
+#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "SideDoor")]
+pub struct SideSettings {
+    /// Patterns of which one must match: `server__uri`, `server__prompt`, or servers. `*` stands for any text, also for `/`.
+    pub allow: Option<Vec<String>>,
+    /// Patterns of which none may match.
+    pub deny: Vec<String>,
+}
+
+/// One section as run.
+#[derive(Debug, Clone)]
+pub(super) struct Side {
+    door: SideDoor,
+    allow: Option<Vec<Listed>>,
+    deny: Vec<Listed>,
+}
+
+/// What somebody wants to reach at a server.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Through which door.
+    pub door: SideDoor,
+    /// What all must be allowed.
+    whole: Vec<String>,
+    /// What must all not be denied.
+    parts: Vec<String>,
+    how: How,
+}
+
+/// How patterns are held against what is wanted.
+#[derive(Debug, Clone)]
+enum How {
+    /// Texts that patterns match.
+    Text,
+    /// A template in a list: some URI of it may be allowed.
+    Listed(Option<Pattern>),
+    /// A template that is completed: all URIs of it are allowed.
+    Covered(Option<Pattern>),
+    /// Anything of a server.
+    Any(ServerName),
+    /// It has no strict reading.
+    Unclear(Unclear),
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Sided<'a> {
+    /// What decided.
+    pub by: Provenance<'a>,
+}
+
+impl Sided<'_> {
+    /// May it not pass?
+    pub fn refuses(&self) -> bool {
+        self.by.verdict.refuses()
+    }
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    /// A resource, by its URI.
+    pub fn resource(door: SideDoor, server: &ServerName, uri: &str) -> Self {
+        match Uri::read(uri) {
+            Ok(uri) => {
+                let of = |texts: Vec<String>| texts.iter().map(|text| named(server, text)).collect();
+                Self { door, whole: of(uri.whole()), parts: of(uri.parts()), how: How::Text }
+            }
+            Err(unclear) => Self { door, whole: Vec::new(), parts: Vec::new(), how: How::Unclear(unclear) },
+        }
+    }
+
+    /// A template of resources that is listed.
+    pub fn listed(server: &ServerName, template: &str) -> Self {
+        Self::template(SideDoor::Resources, How::Listed(pattern_of(server, template)))
+    }
+
+    /// A template of resources that is completed; a URI is one that has nothing open.
+    pub fn completed(door: SideDoor, server: &ServerName, template: &str) -> Self {
+        if template.contains('{') {
+            return Self::template(door, How::Covered(pattern_of(server, template)));
+        }
+        Self::resource(door, server, template)
+    }
+
+    fn template(door: SideDoor, how: How) -> Self {
+        Self { door, whole: Vec::new(), parts: Vec::new(), how }
+    }
+
+    /// A prompt, by its name at its server.
+    pub fn prompt(door: SideDoor, server: &ServerName, name: &str) -> Self {
+        let name = named(server, name);
+        Self { door, whole: vec![name.clone()], parts: vec![name], how: How::Text }
+    }
+
+    /// The server, for the doors that are opened for whole servers.
+    pub fn server(door: SideDoor, server: &ServerName) -> Self {
+        let name = server.to_string();
+        Self { door, whole: vec![name.clone()], parts: vec![name], how: How::Text }
+    }
+
+    /// Anything of the server at all.
+    pub fn any(door: SideDoor, server: &ServerName) -> Self {
+        if door.is_of_servers() {
+            return Self::server(door, server);
+        }
+        Self { door, whole: Vec::new(), parts: Vec::new(), how: How::Any(server.clone()) }
+    }
+}
+
+fn named(server: &ServerName, text: &str) -> String {
+    [server.as_str(), SEPARATOR, text].concat()
+}
+
+/// What URIs of a template look like; none if its own text has several readings.
+fn pattern_of(server: &ServerName, template: &str) -> Option<Pattern> {
+    let mut text = named(server, "");
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (_, after) = after.split_once('}')?;
+        text.push_str(before);
+        text.push('*');
+        rest = after;
+    }
+    text.push_str(rest);
+    let own = &text[server.as_str().len() + SEPARATOR.len()..];
+    let is_clear = !own.contains(['\\', '%']) && !own.split(['/', '?', '#']).any(|part| matches!(part, "." | ".."));
+    (is_clear && text.len() <= crate::mcp::uri::LONGEST).then(|| Pattern::of_text(&text))
+}
+
+// === impl Side ===
+
+impl Side {
+    /// Compiles the section of `door`.
+    pub(super) fn compile(door: SideDoor, written: &SideSettings, problems: &mut Problems) -> Self {
+        let mut list = |key: &str, written: &[String]| -> Vec<Listed> {
+            problems.under(key, |problems| {
+                let each = written.iter().enumerate().filter_map(|(index, text)| {
+                    let pattern = problems.under(index.to_string(), |problems| pattern(door, text, problems));
+                    pattern.map(Listed::own)
+                });
+                each.collect()
+            })
+        };
+        let deny = list("deny", &written.deny);
+        let allow = written.allow.as_deref().map(|allow| list("allow", allow));
+        Self { door, allow, deny }
+    }
+
+    fn judge(&self, wanted: &Wanted) -> Verdict<'_> {
+        if let Some(denied) = self.deny.iter().find(|listed| wanted.is_denied_by(listed.pattern())) {
+            return Verdict::Denied(denied.shown());
+        }
+        let Some(allow) = &self.allow else { return Verdict::Passed };
+        match &wanted.how {
+            How::Text => {
+                let find = |text: &String| allow.iter().find(|listed| listed.pattern().matches(text));
+                let found: Vec<_> = wanted.whole.iter().map(find).collect();
+                match found.first() {
+                    Some(Some(first)) if found.iter().all(Option::is_some) => Verdict::Allowed(first.shown()),
+                    _ => Verdict::NotAllowed,
+                }
+            }
+            How::Listed(_) | How::Covered(_) | How::Any(_) | How::Unclear(_) => {
+                let found = allow.iter().find(|listed| wanted.is_allowed_by(listed.pattern()));
+                found.map_or(Verdict::NotAllowed, |listed| Verdict::Allowed(listed.shown()))
+            }
+        }
+    }
+}
+
+impl Wanted {
+    fn is_denied_by(&self, pattern: &Pattern) -> bool {
+        match &self.how {
+            How::Text => self.parts.iter().any(|text| pattern.matches(text)),
+            How::Listed(Some(template)) => template.is_within(pattern),
+            How::Covered(Some(template)) => template.meets(pattern),
+            How::Listed(None) | How::Covered(None) | How::Unclear(_) => true,
+            How::Any(server) => Pattern::of_text(&named(server, "*")).is_within(pattern),
+        }
+    }
+
+    fn is_allowed_by(&self, pattern: &Pattern) -> bool {
+        match &self.how {
+            How::Text => self.whole.iter().all(|text| pattern.matches(text)),
+            How::Listed(Some(template)) => template.meets(pattern),
+            How::Covered(Some(template)) => template.is_within(pattern),
+            How::Listed(None) | How::Covered(None) | How::Unclear(_) => false,
+            How::Any(server) => pattern.reaches(server),
+        }
+    }
+}
+
+// === impl Layer ===
+
+impl Layer {
+    fn judge_side(&self, wanted: &Wanted) -> Verdict<'_> {
+        self.sides().iter().find(|side| side.door == wanted.door).map_or(Verdict::Passed, |side| side.judge(wanted))
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// May `caller` reach what is `wanted`? The same in either mode: who asks knows what is enforced.
+    pub fn side(&self, caller: &Caller, wanted: &Wanted) -> Sided<'_> {
+        let mut by = Provenance { parent: None, layer: DEFAULT, verdict: Verdict::Closed };
+        self.side_steps((caller, None), wanted, &mut |step| {
+            by = step;
+            !by.verdict.refuses()
+        });
+        Sided { by }
+    }
+
+    /// Every step of the decision, in order.
+    pub fn explain_side(&self, caller: &Caller, wanted: &Wanted) -> Vec<Provenance<'_>> {
+        let mut steps = Vec::new();
+        self.side_steps((caller, None), wanted, &mut |step| {
+            steps.push(step);
+            true
+        });
+        steps
+    }
+
+    /// The layers, what is closed by default, and the same of every parent. The last step that allowed is told last.
+    fn side_steps<'a>(
+        &'a self,
+        (caller, parent): (&Caller, Option<&Caller>),
+        wanted: &Wanted,
+        note: &mut dyn FnMut(Provenance<'a>) -> bool,
+    ) -> bool {
+        let parent = parent.map(|parent| parent.agent.clone());
+        let step = |layer: &'a str, verdict| Provenance { parent: parent.clone(), layer, verdict };
+        if let How::Unclear(unclear) = wanted.how {
+            return note(step(DEFAULT, Verdict::Unclear(unclear)));
+        }
+        for own in &caller.parents {
+            if !self.side_steps((own, Some(own)), wanted, note) {
+                return false;
+            }
+        }
+        let mut allowed = None;
+        for layer in self.layers.of(caller) {
+            let verdict = layer.judge_side(wanted);
+            if !note(step(layer.label(), verdict)) {
+                return false;
+            }
+            if matches!(verdict, Verdict::Allowed(_)) {
+                allowed = Some((layer.label(), verdict));
+            }
+        }
+        let (layer, verdict) = allowed.unwrap_or((DEFAULT, Verdict::Closed));
+        note(step(layer, verdict))
+    }
+
+    /// Does any layer say anything of side doors?
+    pub fn has_sides(&self) -> bool {
+        self.layers.every().into_iter().any(|layer| !layer.sides().is_empty())
+    }
+
+    /// May anything of `server` be reached by anybody through `door`, as far as layers can tell without a caller?
+    pub fn opens(&self, caller: &Caller, door: SideDoor, server: &ServerName) -> bool {
+        !self.side(caller, &Wanted::any(door, server)).refuses()
+    }
+}
+
+/// The layer that closes what none allows.
+const DEFAULT: &str = "default";
+
+/// The pattern that `text` is for `door`.
+pub fn pattern(door: SideDoor, text: &str, problems: &mut Problems) -> Option<Pattern> {
+    if text.starts_with(GROUP) {
+        problems.error("groups are of tools", format!("write the patterns of {} themselves", door.word()));
+        return None;
+    }
+    match door {
+        SideDoor::Resources => uris(text, problems),
+        SideDoor::Prompts | SideDoor::Completions => {
+            // A completion is of a prompt or of a template.
+            if text.contains(':') { uris(text, problems) } else { Pattern::compile(text, problems) }
+        }
+        SideDoor::Sampling | SideDoor::Elicitation | SideDoor::Roots | SideDoor::Logging => {
+            if text.contains(SEPARATOR) {
+                problems.error(
+                    format!("`{}` is opened for whole servers", door.word()),
+                    format!("write `{}`", text.split(SEPARATOR).next().unwrap_or_default()),
+                );
+                return None;
+            }
+            Pattern::compile(text, problems)
+        }
+    }
+}
+
+/// A pattern of URIs: it must be in the form that URIs are compared in, or it would match none.
+fn uris(text: &str, problems: &mut Problems) -> Option<Pattern> {
+    if text.trim() != text || text.is_empty() || text.len() > MAX_BYTES {
+        problems.error(
+            format!("is blank, has blanks around it, or is longer than {MAX_BYTES} bytes"),
+            "write `server__` and a URI, such as docs__file:///srv/docs/*",
+        );
+        return None;
+    }
+    let (server, uri) = text.split_once(SEPARATOR).unwrap_or(("", text));
+    // Nothing stands before the first `*` that could be written in another way.
+    let is_open = uri.split('*').next().is_some_and(|head| !head.contains(':')) && uri.contains('*');
+    let is_plain = |letter: char| !letter.is_control() && !letter.is_whitespace() && !"\\{}\"'<>^`|%".contains(letter);
+    if is_open && uri.chars().all(is_plain) {
+        return Some(Pattern::of_text(text));
+    }
+    let written = |form: &str| if server.is_empty() { form.to_owned() } else { [server, SEPARATOR, form].concat() };
+    match Uri::read(uri) {
+        Ok(read) if read.as_str() == uri => return Some(Pattern::of_text(text)),
+        Ok(read) => problems.error(
+            "is not in the form that URIs are compared in, so it would match none",
+            format!("write `{}`", written(read.as_str())),
+        ),
+        Err(unclear) => problems.error(
+            format!("is no pattern of URIs: {unclear}"),
+            "write `server__` and a URI, such as docs__file:///srv/docs/*; only `*` is special",
+        ),
+    }
+    None
+}
+
+/// Bytes of a pattern.
+const MAX_BYTES: usize = 1 << 10;

@@ -1,0 +1,162 @@
+//! Floor 3: the side doors, which are everything that MCP lets agents and servers do besides calling tools. Each message
+//! that goes through one is judged by the layers, counted, and recorded (SECURITY §3C C3, C6, C7, C12, §5).
+
+use crate::guards::Mode;
+use crate::guards::allowlist::side::Wanted;
+use crate::mcp::answer::METHOD_NOT_FOUND;
+use crate::mcp::json::Text;
+use crate::mcp::message::{Kind, Message};
+use crate::model::caller::Caller;
+use crate::model::clock::Clock;
+use crate::model::ids::ServerName;
+use crate::model::side::SideDoor;
+use crate::policy::Policy;
+use crate::policy::live::Live;
+use crate::store::journal::Journal;
+use crate::telemetry::metrics::Metrics;
+use crate::upstream::keeper::{Keeper, Spoken, Unheard};
+use record::Recent;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub mod capabilities;
+mod elicitation;
+pub mod lists;
+mod record;
+pub mod subject;
+
+pub use record::Became;
+
+/// Judges what goes through the side doors.
+pub struct Sides {
+    policy: Arc<Live>,
+    journal: Arc<Journal>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    recent: Recent,
+}
+
+/// A message on its way through a side door.
+#[derive(Debug, Clone, Copy)]
+pub struct Passing<'a> {
+    /// The agent that sends it, or would read it.
+    pub caller: &'a Caller,
+    /// The server at the other end.
+    pub server: &'a ServerName,
+    /// The revision that the agent speaks.
+    pub revision: &'static str,
+    /// The legacy session.
+    pub session: Option<&'a str>,
+    /// The message, under the server's own names.
+    pub message: &'a Message,
+}
+
+/// A message that was judged.
+#[must_use]
+pub struct Judged<'a> {
+    passing: Passing<'a>,
+    door: SideDoor,
+    /// What it is about, as operators read it.
+    subject: String,
+    /// What decided.
+    by: String,
+    refused: bool,
+    policy: Arc<Policy>,
+    began: Duration,
+}
+
+impl Judged<'_> {
+    /// Is it not to travel?
+    pub fn is_refused(&self) -> bool {
+        self.refused && self.policy.mode == Mode::Enforce
+    }
+}
+
+impl Sides {
+    /// Judges by the policy in force.
+    pub fn new(policy: Arc<Live>, journal: Arc<Journal>, metrics: Arc<Metrics>) -> Self {
+        Self { policy, journal, metrics, clock: Clock::default(), recent: Recent::default() }
+    }
+
+    /// The policy, as it stands.
+    pub fn live(&self) -> Arc<Live> {
+        self.policy.clone()
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.current()
+    }
+
+    /// Judges a message; none when it goes through no side door.
+    pub fn judge<'a>(&self, passing: Passing<'a>) -> Option<Judged<'a>> {
+        let message = passing.message;
+        let door = SideDoor::of_method(&message.method)?;
+        let (wanted, subject) = subject::of(door, passing.server, &message.method, message.body.as_ref());
+        let policy = self.policy.current();
+        let mut by = None;
+        for wanted in &wanted {
+            let sided = policy.allowlist.side(passing.caller, wanted);
+            let refuses = sided.refuses();
+            by = Some((refuses, sided.by.to_string()));
+            if refuses {
+                break;
+            }
+        }
+        // What names nothing is nothing that could be allowed.
+        let (mut refused, mut by) = by.unwrap_or_else(|| (true, "it names nothing".to_owned()));
+        if let (false, SideDoor::Elicitation, Kind::Request) = (refused, door, message.kind)
+            && let Err(why) = elicitation::judge(message.body.as_ref())
+        {
+            (refused, by) = (true, format!("elicitation: {why}"));
+        }
+        let began = self.clock.steady();
+        Some(Judged { passing, door, subject, by, refused, policy, began })
+    }
+
+    /// May anything of `server` be reached through `door`? In observe mode all of it.
+    pub fn opens(&self, caller: &Caller, door: SideDoor, server: &ServerName) -> bool {
+        opens(&self.policy.current(), caller, door, server)
+    }
+
+    /// May this be reached? In observe mode all may.
+    pub fn reaches(&self, caller: &Caller, wanted: &Wanted) -> bool {
+        let policy = self.policy.current();
+        policy.mode == Mode::Observe || !policy.allowlist.side(caller, wanted).refuses()
+    }
+}
+
+/// May anything of `server` be reached through `door`? In observe mode all of it.
+fn opens(policy: &Policy, caller: &Caller, door: SideDoor, server: &ServerName) -> bool {
+    policy.mode == Mode::Observe || policy.allowlist.opens(caller, door, server)
+}
+
+impl Keeper for Sides {
+    fn lets_through(&self, spoken: &Spoken<'_>) -> Result<(), Unheard> {
+        let Spoken { caller, server, revision, message } = *spoken;
+        let Some(judged) = self.judge(Passing { caller, server, revision, session: None, message }) else {
+            let is_known = message.method == "ping" || message.method.starts_with("tasks/");
+            let passes = message.kind != Kind::Request || is_known || self.policy.current().mode == Mode::Observe;
+            return if passes { Ok(()) } else { Err((METHOD_NOT_FOUND, "servers do not send this request")) };
+        };
+        let unheard = judged.is_refused().then(|| words(judged.door));
+        self.tell(&judged, Became::Passed);
+        unheard.map_or(Ok(()), |words| Err((METHOD_NOT_FOUND, words)))
+    }
+
+    fn introduce(&self, caller: &Caller, server: &ServerName, params: &Text) -> Text {
+        capabilities::initialize(&self.policy.current(), (caller, server), params)
+    }
+}
+
+/// What a server reads that may not ask, and an agent whose request it asked for.
+fn words(door: SideDoor) -> &'static str {
+    match door {
+        SideDoor::Sampling => "the tool server may not use the agent's model here (sampling is not open to it)",
+        SideDoor::Elicitation => "the tool server may not ask this of the person behind the agent (elicitation)",
+        SideDoor::Roots => "the tool server may not ask for the agent's directories here (roots are not open to it)",
+        SideDoor::Resources | SideDoor::Prompts | SideDoor::Completions | SideDoor::Logging => {
+            "this is not open to the agent"
+        }
+    }
+}

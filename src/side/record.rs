@@ -1,0 +1,147 @@
+//! One ledger entry and one count for each message through a side door. Notifications come by themselves, so one entry a
+//! minute is written of each kind; all are counted.
+
+use super::{Judged, Passing, Sides};
+use crate::guards::Mode;
+use crate::mcp::canonical;
+use crate::mcp::json::Text;
+use crate::mcp::message::{Kind, Message};
+use crate::model::entry::Entry;
+use crate::model::ids::{ActionId, AgentId, ServerName};
+use crate::model::reply::Fault;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// With what code the ledger says that a message was refused.
+const REFUSED: &str = "message_not_allowlisted";
+/// How long one entry stands for all notifications of its kind.
+const QUIET: Duration = Duration::from_mins(1);
+/// Kinds that are remembered.
+const KINDS: usize = 4_096;
+
+/// What became of a message that was not refused.
+#[derive(Debug, Clone, Copy)]
+pub enum Became<'a> {
+    /// It was handed on; its answer is no matter of ours.
+    Passed,
+    /// The server answered.
+    Answered(&'a Message),
+    /// Something broke.
+    Broke(&'a Fault),
+    /// Nobody waits for an answer any more, or toolgate gave it.
+    Ended,
+}
+
+/// When notifications were recorded last, by agent, server and method.
+#[derive(Default)]
+pub(super) struct Recent(Mutex<HashMap<(AgentId, ServerName, String), Duration>>);
+
+impl Recent {
+    /// Is this one to be recorded?
+    fn is_due(&self, passing: &Passing<'_>, now: Duration) -> bool {
+        let key = (passing.caller.agent.clone(), passing.server.clone(), passing.message.method.clone());
+        let mut kinds = self.0.lock();
+        if kinds.get(&key).is_some_and(|last| now.saturating_sub(*last) < QUIET) {
+            return false;
+        }
+        if kinds.len() >= KINDS {
+            kinds.clear();
+        }
+        kinds.insert(key, now);
+        true
+    }
+}
+
+impl Sides {
+    /// Records and counts what became of a message.
+    pub fn tell(&self, judged: &Judged<'_>, became: Became<'_>) {
+        let outcome = match (judged.is_refused(), judged.refused) {
+            (true, _) => "refused",
+            (false, true) => "would_refuse",
+            (false, false) => "passed",
+        };
+        self.metrics.message(judged.door.word(), outcome);
+        let now = self.clock.steady();
+        if judged.passing.message.kind == Kind::Notification && !self.recent.is_due(&judged.passing, now) {
+            return;
+        }
+        let entry = self.entry(judged, became, now.saturating_sub(judged.began));
+        if self.journal.record(entry).is_err() {
+            self.metrics.ledger_dropped(1);
+        }
+    }
+
+    fn entry(&self, judged: &Judged<'_>, became: Became<'_>, took: Duration) -> Entry {
+        let Judged { passing: Passing { caller, revision, session, message, .. }, subject, by, policy, .. } = judged;
+        let refused = judged.is_refused();
+        let result = match became {
+            Became::Answered(answer) if !answer.is_error => answer.body.as_ref(),
+            Became::Passed | Became::Answered(_) | Became::Broke(_) | Became::Ended => None,
+        };
+        let outcome = match became {
+            _ if refused => "refused",
+            Became::Passed => "passed",
+            Became::Answered(_) => "answered",
+            Became::Broke(_) | Became::Ended => "failed",
+        };
+        let sent = u32::from(!refused && !matches!(became, Became::Ended));
+        Entry {
+            time: self.clock.wall().to_string(),
+            action_id: ActionId::generate().to_string(),
+            request_id: message.id.as_ref().map(shown).unwrap_or_default(),
+            user_id: caller.agent.to_string(),
+            tenant_id: caller.tenant.as_ref().map(ToString::to_string),
+            roles: caller.roles.clone(),
+            session: session.map(str::to_owned),
+            revision: (*revision).to_owned(),
+            tool: subject.clone(),
+            method: Some(message.method.clone()),
+            params_hash: hash(message.body.as_ref()),
+            state: "collect".to_owned(),
+            event: if refused { "fail" } else { "exit" }.to_owned(),
+            outcome: outcome.to_owned(),
+            aborted_reason: refused.then(|| REFUSED.to_owned()),
+            stage: "visible".to_owned(),
+            decided_by: Some(by.clone()),
+            would_refuse: (judged.refused && policy.mode == Mode::Observe).then(|| REFUSED.to_owned()),
+            fault: match became {
+                Became::Broke(fault) => Some(fault.what.clone()),
+                Became::Passed | Became::Answered(_) | Became::Ended => None,
+            },
+            is_error: match became {
+                Became::Answered(answer) => Some(answer.is_error),
+                Became::Passed | Became::Broke(_) | Became::Ended => None,
+            },
+            result_bytes: result.map(|result| result.as_bytes().len() as u64),
+            result_hash: result.map(|result| sha256(result.as_bytes())),
+            latency_ms: milliseconds(took),
+            upstream_ms: if sent > 0 { milliseconds(took) } else { 0.0 },
+            policy: policy.version.clone(),
+            attempts: sent,
+            ..Entry::default()
+        }
+    }
+}
+
+fn shown(id: &Text) -> String {
+    String::from_utf8_lossy(id.as_bytes()).into_owned()
+}
+
+fn hash(params: Option<&Text>) -> String {
+    let Some(params) = params else { return sha256(b"{}") };
+    canonical::form(&params.value()).map_or_else(|| sha256(params.as_bytes()), |form| sha256(&form))
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
