@@ -8,8 +8,9 @@ mod values;
 pub use values::Seen;
 
 use crate::model::diagnostic::Problems;
+use crate::model::work;
 use cel::{Context, Env, IdedExpr};
-use judge::{Expression, Patterns, RE, Reads, Wanted};
+use judge::{Effort, Expression, Patterns, RE, Reads, Wanted};
 use serde_json::Value;
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -31,11 +32,21 @@ pub struct Reading {
 /// twenty times the room of its text.
 pub struct Compiled {
     source: Box<str>,
+    effort: Effort,
     tree: OnceLock<Option<IdedExpr>>,
 }
 
 /// A call, as expressions see it.
-pub struct Sight<'v>(Context<'v, 'v>);
+pub struct Sight<'v> {
+    seen: Context<'v, 'v>,
+    arguments: &'v Value,
+    /// Values that are read, with 16 bytes of text for one.
+    read: u64,
+}
+
+/// What one part of an expression takes, and one value that it reads or copies, in units of work.
+const PART: u64 = 8;
+const VALUE: u64 = 4;
 
 /// Takes expressions in, to be run together.
 #[derive(Default)]
@@ -49,10 +60,10 @@ pub struct Gathering {
 impl Gathering {
     /// Reads and judges one more; notes every problem with its column. Its tree is for whoever looks at it now.
     pub fn read(&mut self, source: &str, problems: &mut Problems) -> Option<(IdedExpr, Compiled)> {
-        let Expression { tree, reads, patterns } = Expression::read(source, problems)?;
+        let Expression { tree, reads, effort, patterns } = Expression::read(source, problems)?;
         self.reads.merge(reads);
         self.patterns.extend(patterns);
-        Some((tree, Compiled { source: source.into(), tree: OnceLock::new() }))
+        Some((tree, Compiled { source: source.into(), effort, tree: OnceLock::new() }))
     }
 
     /// What all of them need, and the arguments that they name, as paths from the root.
@@ -79,7 +90,7 @@ impl Reading {
             // The language has no `re`, so this cannot clash.
             drop(context.add_function(RE, matches));
         }
-        Some(Sight(context))
+        Some(Sight { seen: context, arguments, read: self.wanted.size(arguments) })
     }
 }
 
@@ -97,7 +108,20 @@ impl Compiled {
 
 impl Sight<'_> {
     fn resolve(&self, expression: &Compiled) -> Option<cel::Value> {
-        self.0.resolve(expression.tree()?).ok()
+        work::spend(self.units(&expression.effort));
+        self.seen.resolve(expression.tree()?).ok()
+    }
+
+    /// What an expression can take: nobody can look into its evaluation.
+    fn units(&self, effort: &Effort) -> u64 {
+        let once = effort.parts.saturating_mul(PART + VALUE * self.read);
+        if !effort.loops {
+            return once;
+        }
+        let at = |path: &Vec<String>| path.iter().try_fold(self.arguments, |value, name| value.get(name));
+        let looked_at = effort.looped.iter().filter_map(at).map(values::size).fold(0, u64::saturating_add);
+        let each = (effort.parts * PART).saturating_add(looked_at.saturating_mul(2 * VALUE));
+        once.saturating_add(each.saturating_mul(self.read + effort.parts))
     }
 
     /// Whether `expression` is plainly false; not when it is true, fails, or says something else.

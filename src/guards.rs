@@ -144,3 +144,6 @@ impl ToolRules {
         Self { side_effect: true, ..Self::default() }
     }
 }
+
+#[cfg(test)]
+mod tests;

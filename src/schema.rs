@@ -5,12 +5,14 @@ pub mod closed;
 mod explain;
 pub mod flags;
 pub mod limits;
+mod metered;
 mod names;
 pub mod normalize;
 mod pattern;
 pub mod preflight;
 mod survey;
 pub mod validate;
+mod weight;
 
 pub use names::Names;
 pub use preflight::Quarantine;

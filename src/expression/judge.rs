@@ -4,16 +4,14 @@
 
 use super::LANGUAGE;
 use crate::model::diagnostic::Problems;
+use crate::model::regular::Regular;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
 use cel::{IdedExpr, Program};
-use regex::{Regex, RegexBuilder};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Our function: does text match a pattern that was compiled at load?
 pub(super) const RE: &str = "re";
-/// A compiled pattern and its cache, in bytes.
-const ENGINE_BYTES: usize = 256 << 10;
 /// An expression, in bytes.
 const MAX_SOURCE: usize = 4 << 10;
 
@@ -61,7 +59,7 @@ const OPERATORS: &[&str] = &[
 
 /// Patterns by their text.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Patterns(Arc<HashMap<String, Regex>>);
+pub(super) struct Patterns(Arc<HashMap<String, Regular>>);
 
 /// The arguments that rules read.
 #[derive(Debug)]
@@ -89,17 +87,29 @@ pub(super) struct Reads {
     pub(super) caller: bool,
 }
 
+/// What an expression does, as far as its text says.
+#[derive(Debug, Default)]
+pub(super) struct Effort {
+    /// Parts of it.
+    pub(super) parts: u64,
+    /// Whether some are done for each element of something.
+    pub(super) loops: bool,
+    /// The arguments that are looked at once for each element.
+    pub(super) looped: Vec<Vec<String>>,
+}
+
 /// One expression, judged.
 pub(super) struct Expression {
     pub(super) tree: IdedExpr,
     pub(super) reads: Reads,
-    pub(super) patterns: HashMap<String, Regex>,
+    pub(super) effort: Effort,
+    pub(super) patterns: HashMap<String, Regular>,
 }
 
 // === impl Patterns ===
 
 impl Patterns {
-    pub(super) fn extend(&mut self, more: HashMap<String, Regex>) {
+    pub(super) fn extend(&mut self, more: HashMap<String, Regular>) {
         Arc::make_mut(&mut self.0).extend(more);
     }
 
@@ -156,8 +166,8 @@ impl Expression {
         let mut tree = program.expression().clone();
         let mut judge = Judge::new(&program, problems);
         judge.walk(&mut tree);
-        let Judge { fine, reads, patterns, .. } = judge;
-        fine.then_some(Self { tree, reads, patterns })
+        let Judge { fine, reads, patterns, effort, .. } = judge;
+        fine.then_some(Self { tree, reads, effort, patterns })
     }
 }
 
@@ -171,7 +181,8 @@ struct Judge<'a> {
     problems: &'a mut Problems,
     fine: bool,
     reads: Reads,
-    patterns: HashMap<String, Regex>,
+    effort: Effort,
+    patterns: HashMap<String, Regular>,
     /// Names that comprehensions bind, innermost last.
     bound: Vec<String>,
     /// Comprehensions around this node's value.
@@ -180,8 +191,8 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn new(program: &'a Program, problems: &'a mut Problems) -> Self {
-        let (reads, patterns) = (Reads::default(), HashMap::new());
-        Self { program, problems, fine: true, reads, patterns, bound: Vec::new(), nesting: 0 }
+        let (reads, effort, patterns) = (Reads::default(), Effort::default(), HashMap::new());
+        Self { program, problems, fine: true, reads, effort, patterns, bound: Vec::new(), nesting: 0 }
     }
 
     fn error(&mut self, node: u64, message: &str, hint: &str) {
@@ -196,7 +207,11 @@ impl<'a> Judge<'a> {
     }
 
     fn walk(&mut self, node: &mut IdedExpr) {
+        self.effort.parts += 1;
         if let Some(path) = self.path(node) {
+            if self.nesting > 0 {
+                self.effort.looped.push(path.clone());
+            }
             self.reads.arguments.insert(path);
             return;
         }
@@ -234,7 +249,12 @@ impl<'a> Judge<'a> {
             return;
         }
         match name {
-            "arguments" => self.reads.all = true,
+            "arguments" => {
+                self.reads.all = true;
+                if self.nesting > 0 {
+                    self.effort.looped.push(Vec::new());
+                }
+            }
             "caller" => self.reads.caller = true,
             _ => {
                 let message = format!("unknown name `{}`", name.escape_debug());
@@ -304,10 +324,9 @@ impl<'a> Judge<'a> {
             self.error(id, "the pattern is not a text written here", "write `re(arguments.name, 'pattern')`");
             return;
         };
-        let regex = RegexBuilder::new(&pattern).size_limit(ENGINE_BYTES).dfa_size_limit(ENGINE_BYTES).build();
-        match regex {
-            Ok(regex) => drop(self.patterns.insert(pattern, regex)),
-            Err(_) => self.error(id, "not a pattern, or one that is too large", "look-around is not supported"),
+        match Regular::new(&pattern) {
+            Some(compiled) => drop(self.patterns.insert(pattern, compiled)),
+            None => self.error(id, "not a pattern, or one that is too large", "look-around is not supported"),
         }
     }
 
@@ -325,6 +344,7 @@ impl<'a> Judge<'a> {
             [Some(iter_var), iter_var2.as_mut(), Some(accu_var)].into_iter().flatten().map(|name| name.clone()),
         );
         self.nesting += 1;
+        self.effort.loops = true;
         self.walk(loop_cond);
         self.walk(loop_step);
         self.walk(result);

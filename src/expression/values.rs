@@ -68,6 +68,28 @@ pub(super) fn arguments<'v>(arguments: &'v Value, wanted: &Wanted) -> Option<Bor
     Some(Box::new(CelMap::from(read)))
 }
 
+/// The values in `value`, with 16 bytes of text for one.
+pub(super) fn size(value: &Value) -> u64 {
+    match value {
+        Value::Array(elements) => elements.iter().fold(1, |sum, element| sum + size(element)),
+        Value::Object(members) => {
+            members.iter().fold(1, |sum, (name, member)| sum + 1 + name.len() as u64 / 16 + size(member))
+        }
+        Value::String(text) => 1 + text.len() as u64 / 16,
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+    }
+}
+
+impl Wanted {
+    /// The size of what is wanted of `arguments`.
+    pub(super) fn size(&self, arguments: &Value) -> u64 {
+        match self {
+            Self::All => size(arguments),
+            Self::Named(names) => names.iter().filter_map(|name| arguments.get(name)).map(size).sum(),
+        }
+    }
+}
+
 fn convert<'v>(value: &'v Value, left: &mut usize) -> Option<Borrowed<'v>> {
     *left = left.checked_sub(8)?;
     Some(match value {

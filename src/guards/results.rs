@@ -8,9 +8,10 @@ use crate::mcp::json::place::Step;
 use crate::mcp::json::{FROM_SERVER, Kind, Scalar, Text};
 use crate::mcp::message::{Kind as Of, Message};
 use crate::model::diagnostic::Problems;
+use crate::model::regular::Regular;
+use crate::model::work;
 use crate::schema::{Quarantine, Schema};
 use bytes::Bytes;
-use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -89,6 +90,7 @@ enum Withheld {
     TooLong(usize),
     Misfit,
     NotJudged,
+    TooCostly,
 }
 
 // === impl Settings ===
@@ -146,6 +148,7 @@ impl Rule {
     /// The answer as the agent may read it. An error stays an error, under its code; a question to the agent stays one.
     pub fn shape(&self, answer: Message, mode: Mode, output: Output<'_>) -> Message {
         let Some(body) = answer.body.clone().filter(|_| self.acts(mode, output)) else { return answer };
+        work::spend(body.as_bytes().len() as u64);
         let is_result = !answer.is_error && !is_pending(&body);
         let misfit = if is_result && self.judges(mode, output) { misfit(&body, output) } else { None };
         let body = self.redacted(body, is_result);
@@ -193,7 +196,20 @@ impl Rule {
         (!is_withheld).then(|| Message { body: Some(body), ..said })
     }
 
+    /// What stands for an answer that cannot be shaped in time.
+    pub fn too_costly(&self, said: Message) -> Message {
+        let body = said.body.as_ref().map(|body| {
+            if said.is_error {
+                withheld_error(body, Withheld::TooCostly)
+            } else {
+                withheld(body, Withheld::TooCostly, true)
+            }
+        });
+        Message { body, ..said }
+    }
+
     fn redacted(&self, body: Text, is_result: bool) -> Text {
+        work::spend(body.as_bytes().len() as u64 * self.redactions.len() as u64);
         self.redactions.iter().fold(body, |body, redaction| match redaction {
             Redaction::Place { path, with } if is_result => at_place(&body, path, with),
             Redaction::Place { .. } => body,
@@ -237,6 +253,7 @@ fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
     let with = with.as_str().unwrap_or_default();
     for one in plain {
         let value = one.value();
+        work::spend((value.len() as u64 / 8 + 8).saturating_mul(taken.len() as u64));
         let new = taken.iter().fold(value.to_string(), |text, taken| text.replace(taken, &with));
         if new != value {
             edits.push((one.range, Text::string(&new)));
@@ -249,7 +266,7 @@ fn at_place(body: &Text, path: &[Step], with: &Text) -> Text {
 
 /// Takes out what matches in every string that is a value, except where the protocol's own words stand; in what a tool says
 /// in a form of its own, also in names and numbers.
-fn wherever(body: &Text, pattern: &Regex, with: &str) -> Text {
+fn wherever(body: &Text, pattern: &Regular, with: &str) -> Text {
     let mut members = body.object().unwrap_or_default();
     let own = OWN.into_iter().filter_map(|key| Some((key, in_data(members.get(key)?, pattern, with)?)));
     for (key, new) in own.collect::<Vec<_>>() {
@@ -259,14 +276,14 @@ fn wherever(body: &Text, pattern: &Regex, with: &str) -> Text {
     let strings = body.scalars().filter(|one| one.kind == Kind::String && !redaction::is_protocol(one));
     let edits = strings.filter_map(|one| {
         let value = one.value();
-        let new = pattern.replace_all(&value, regex::NoExpand(with));
+        let new = pattern.replaced(&value, with);
         (new != value).then(|| (one.range.clone(), Text::string(&new)))
     });
     body.replaced(&edits.collect::<Vec<_>>())
 }
 
 /// None where nothing matches in a name or a number; what a number says of a match is a text then.
-fn in_data(data: &Text, pattern: &Regex, with: &str) -> Option<Text> {
+fn in_data(data: &Text, pattern: &Regular, with: &str) -> Option<Text> {
     let of = |kind| data.scalars().filter(move |one| one.kind == kind);
     let matching = |one: &Scalar<'_>| pattern.is_match(&one.value());
     let mut edits: Vec<_> = of(Kind::Number).filter(matching).map(|one| (one.range, Text::string(with))).collect();
@@ -275,7 +292,7 @@ fn in_data(data: &Text, pattern: &Regex, with: &str) -> Option<Text> {
         if names.is_empty() {
             names = of(Kind::Key).map(|one| one.value().into_owned()).collect();
         }
-        let new = pattern.replace_all(&one.value(), regex::NoExpand(with)).into_owned();
+        let new = pattern.replaced(&one.value(), with).into_owned();
         // No two names may become equal, and a server with many does not cost many times more.
         let free = loop {
             number += 1;
@@ -313,6 +330,7 @@ fn words(body: &Text, why: Withheld) -> String {
         Withheld::TooLong(most) => format!("its contract allows {most} bytes"),
         Withheld::Misfit => "it does not fit the tool's own output schema".to_owned(),
         Withheld::NotJudged => "the tool's own output schema cannot be judged".to_owned(),
+        Withheld::TooCostly => "to check and to redact it takes more computing than one result may".to_owned(),
     };
     format!(
         "The tool has run. Its result ({length} bytes, SHA-256 {digest}) is withheld: {why}. \

@@ -5,8 +5,9 @@
 //! schema says itself what else may come (`additionalProperties` and its like) is left alone in that place.
 
 use super::explain;
-use super::names::{Names, STEPS, is_nested};
+use super::names::{Names, STEPS, UNITS, is_nested};
 use super::validate::Violation;
+use crate::model::work;
 use serde_json::{Map, Value};
 
 /// Refuses a key of `value` that neither `known` nor `contract` names, wherever `contract` names any.
@@ -35,6 +36,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn look(&mut self, at: &At, value: &Value) -> Result<(), Violation> {
+        work::spend(UNITS * (4 + at.known.iter().chain(&at.contract).map(Vec::len).sum::<usize>()) as u64);
         if at.contract.iter().all(Vec::is_empty) {
             return Ok(());
         }
@@ -59,6 +61,7 @@ impl Search<'_> {
         let places = at.known.iter().chain(&at.contract).map(Vec::len).sum::<usize>();
         let expected = || Violation { pointer: String::new(), expected: "arguments with fewer values".to_owned() };
         self.left = self.left.checked_sub(places.saturating_mul(values)).ok_or_else(expected)?;
+        work::spend(UNITS * (places.saturating_mul(values) + values) as u64);
         Ok(())
     }
 

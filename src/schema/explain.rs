@@ -3,10 +3,12 @@
 //! A walk of our own in bounded steps: the errors that jsonschema builds take exponential time on recursive schemas and
 //! quote the instance (SECURITY §2.2). Values of the schema may be shown; of the arguments only names are, made safe.
 
+use super::metered::equal;
 use super::pattern::{self, Patterns};
 use super::preflight::{self, Dialect};
 use super::survey::unescape;
 use super::validate::Violation;
+use crate::model::work::{self, spend};
 use serde_json::{Map, Number, Value, json};
 
 mod words;
@@ -15,6 +17,11 @@ pub(super) use words::{cut, pointer, shown};
 
 /// Pairs of a subschema and a value that one explanation looks at.
 const STEPS: usize = 2_000;
+/// What one explanation may take, in units of work.
+const UNITS: u64 = work::INLINE / 4;
+/// What a step takes, and a format, for which a validator is made.
+const STEP: u64 = 20;
+const FORMAT: u64 = 2_000;
 /// References followed without reaching another value.
 const MAX_CHAIN: usize = 16;
 
@@ -22,7 +29,8 @@ const MAX_CHAIN: usize = 16;
 pub(super) fn explain(schema: &Value, patterns: &Patterns, arguments: &Value) -> Violation {
     let reference_alone = preflight::dialect(schema) == Some(Dialect::Draft07);
     let mut walk = Walk { root: schema, reference_alone, patterns, left: STEPS, path: Vec::new() };
-    let found = pattern::resumed(|| walk.find(schema, arguments, 0)).flatten();
+    let found = work::within(UNITS, || pattern::unbroken(|| walk.find(schema, arguments, 0)));
+    let found = found.ok().flatten().flatten();
     let Breach { pointer, expected, got } = found.unwrap_or_else(|| Breach {
         pointer: String::new(),
         expected: "arguments that match the tool's input schema".to_owned(),
@@ -56,6 +64,7 @@ impl<'a> Walk<'a> {
     /// A certain fault of `value` under `schema`; none when there is none or it is not among what is looked for.
     fn find(&mut self, schema: &Value, value: &Value, chain: usize) -> Option<Breach> {
         self.left = self.left.checked_sub(1)?;
+        spend(STEP);
         let members = match schema {
             Value::Object(members) => members,
             Value::Bool(false) => return Some(self.violation("no value here".to_owned())),
@@ -84,6 +93,7 @@ impl<'a> Walk<'a> {
             return Some(self.violation(format!("text that matches the pattern `{}`", cut(pattern, 128))));
         }
         let format = members.get("format").and_then(Value::as_str)?;
+        spend(FORMAT);
         let options = jsonschema::options().should_validate_formats(true);
         let judge = options.build(&json!({ "format": format })).ok()?;
         (!judge.is_valid(value)).then(|| self.violation(format!("text in the format `{}`", shown(format))))
@@ -168,21 +178,6 @@ impl<'a> Walk<'a> {
 
     fn target(&self, reference: &str) -> Option<&'a Value> {
         self.root.pointer(&unescape(reference.strip_prefix('#')?)?)
-    }
-}
-
-/// Equality of JSON Schema: 1 equals 1.0.
-fn equal(left: &Value, right: &Value) -> bool {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
-        }
-        (Value::Object(left), Value::Object(right)) => {
-            left.len() == right.len()
-                && left.iter().all(|(key, value)| right.get(key).is_some_and(|other| equal(value, other)))
-        }
-        _ => left == right,
     }
 }
 

@@ -7,11 +7,15 @@ use super::explain;
 use super::survey::{Step, Survey};
 use super::validate::Violation;
 use crate::mcp::json::fold::folded;
+use crate::model::work;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// Pairs of a subschema and a value that one search looks at; more is refused.
 pub(super) const STEPS: usize = 1_000_000;
+
+/// What one of them takes, in units of work.
+pub(super) const UNITS: u64 = 8;
 
 /// The declared names, place by place.
 #[derive(Debug, Default)]
@@ -176,6 +180,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn look(&mut self, places: &[usize], value: &Value) -> Result<(), Violation> {
+        work::spend(UNITS * (1 + places.len() as u64));
         if places.is_empty() {
             return Ok(());
         }
@@ -200,6 +205,7 @@ impl Search<'_> {
     fn spend(&mut self, steps: usize) -> Result<(), Violation> {
         let expected = || Violation { pointer: String::new(), expected: "arguments with fewer values".to_owned() };
         self.left = self.left.checked_sub(steps).ok_or_else(expected)?;
+        work::spend(UNITS * steps as u64);
         Ok(())
     }
 

@@ -24,12 +24,19 @@ use super::limits::{self, Limits};
 use super::preflight::{self, Quarantine};
 use super::survey::Survey;
 use crate::model::reads::Profile;
+use crate::model::work::{self, Spent};
 use read::{Reader, TooMany};
 use serde_json::Value;
 
 /// How often one definition may be within itself, and how many subschemas may come of it, each 32 bytes of text being one
 /// more; the next is tried when that is too much.
 const TRIES: &[(usize, usize)] = &[(3, 8_000), (2, 8_000), (1, 16_000)];
+
+/// What one subschema takes, in units of work, and all of them: about 40 ms.
+const NODE: u64 = 150;
+const UNITS: u64 = 4 * work::INLINE;
+/// The subschemas that these are.
+const SUBSCHEMAS: usize = 26_000;
 
 /// A schema as one profile shows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,14 +104,24 @@ pub fn normalize(schema: &Value, profile: Profile) -> Result<Normal, Unfit> {
         return Ok(Normal { schema: schema.clone(), back: Back::default(), losses: Losses::default() });
     }
     let mut unfit = Unfit::NotAnObject;
-    for tried in TRIES {
-        match once(&survey, profile, *tried) {
-            Ok(normal) => return Ok(normal),
-            Err(too_large @ Unfit::TooLarge { .. }) => unfit = too_large,
-            Err(other) => return Err(other),
+    let tried = work::within(UNITS, || {
+        for tried in TRIES {
+            match once(&survey, profile, *tried) {
+                Err(too_large @ Unfit::TooLarge { .. }) => unfit = too_large,
+                ended => return Some(ended),
+            }
+        }
+        None
+    });
+    match tried {
+        Ok(Some(ended)) => ended,
+        Ok(None) => Err(unfit),
+        Err(Spent) => {
+            // Whatever it is a part of may be what is spent: it is broken off then, and nothing is known of the schema.
+            work::spend(1);
+            Err(Unfit::TooLarge { what: "subschemas", most: SUBSCHEMAS })
         }
     }
-    Err(unfit)
 }
 
 fn once(survey: &Survey<'_>, profile: Profile, (recursion, most): (usize, usize)) -> Result<Normal, Unfit> {

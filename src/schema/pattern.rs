@@ -2,9 +2,11 @@
 //!
 //! A pattern goes to the linear engine with a size limit. One that needs look-around (the e-mail pattern of a common
 //! generator does) goes to a backtracking engine whose own limit bounds steps, not time, so the text it reads is bounded
-//! too. What one judgement may spend is counted per thread: when it is spent the judgement fails, also under `not`.
+//! too. What matching costs is spent before it is done ([`crate::model::work`]).
 
+use super::metered::{Metered, Paid};
 use super::preflight::Dialect;
+use crate::model::work::spend;
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Value, json};
 use std::cell::Cell;
@@ -24,8 +26,8 @@ const BACKTRACKS: usize = 10_000;
 const MAX_BACKTRACKING_TEXT: usize = 4 << 10;
 /// Patterns of one schema that may need look-around.
 const MAX_BACKTRACKING: usize = 16;
-/// What the texts of one judgement may cost in all: about 0.1 s at worst.
-const WORK: u64 = 1 << 20;
+/// Units of work for one of cost.
+const UNITS: u64 = 8;
 
 /// The backtracking engine takes the square of the length, and as much for a short text as its limit lets it.
 fn look_around_cost(bytes: u64) -> u64 {
@@ -33,7 +35,6 @@ fn look_around_cost(bytes: u64) -> u64 {
 }
 
 thread_local! {
-    static LEFT: Cell<u64> = const { Cell::new(0) };
     static BROKEN: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -69,21 +70,9 @@ pub(super) fn compile(patterns: &[&str], dialect: Dialect) -> Option<Patterns> {
     (backtracking <= MAX_BACKTRACKING && bytes <= MAX_BYTES).then(|| Arc::new(compiled))
 }
 
-/// What a byte of a key costs for each of these patterns, which jsonschema matches itself; none if one needs look-around.
-pub(super) fn costs_of_keys<'a>(patterns: &[&'a str], dialect: Dialect) -> Option<HashMap<&'a str, u64>> {
-    patterns.iter().map(|&pattern| Pattern::linear(pattern, dialect).map(|(_, _, cost)| (pattern, cost))).collect()
-}
-
-/// Whether matching the keys of `value` stays within what one judgement may spend.
-pub(super) fn affords_keys(value: &Value, cost: u64) -> bool {
-    fn bytes(value: &Value) -> u64 {
-        match value {
-            Value::Array(elements) => elements.iter().map(bytes).sum(),
-            Value::Object(members) => members.iter().map(|(key, member)| key.len() as u64 + 1 + bytes(member)).sum(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-        }
-    }
-    cost == 0 || bytes(value).saturating_mul(cost) <= WORK
+/// Units for a byte of a key by all of these patterns, which jsonschema matches itself; none if one needs look-around.
+pub(super) fn cost_of_keys(patterns: &[&str], dialect: Dialect) -> Option<u64> {
+    patterns.iter().map(|&pattern| Pattern::linear(pattern, dialect).map(|(_, _, cost)| cost * UNITS)).sum()
 }
 
 /// The engine for keys, which jsonschema matches itself.
@@ -124,31 +113,24 @@ impl Pattern {
         CLASSES.into_iter().find_map(|(size, cost)| Some((engine(pattern, dialect, linear_within(size))?, size, cost)))
     }
 
-    /// Whether `text` matches; false, and the judgement broken, when it costs too much to say.
+    /// Whether `text` matches; false, and the judgement broken, when it is too long to say.
     pub(super) fn matches(&self, value: &Value) -> bool {
         let Value::String(text) = value else { return true };
         let bytes = text.len() as u64 + 1;
-        let cost = match self.cost {
-            Cost::PerByte(cost) => Some(bytes * cost),
-            Cost::LookAround => (text.len() <= MAX_BACKTRACKING_TEXT).then(|| look_around_cost(bytes)),
-        };
-        let Some(left) = cost.and_then(|cost| LEFT.get().checked_sub(cost)) else {
-            BROKEN.set(true);
-            return false;
-        };
-        LEFT.set(left);
+        match self.cost {
+            Cost::PerByte(cost) => spend(bytes * cost * UNITS),
+            Cost::LookAround if text.len() <= MAX_BACKTRACKING_TEXT => spend(look_around_cost(bytes) * UNITS),
+            Cost::LookAround => {
+                BROKEN.set(true);
+                return false;
+            }
+        }
         self.engine.is_valid(value)
     }
 }
 
-/// Runs one judgement; none when it was broken off.
-pub(super) fn bounded<T>(judge: impl FnOnce() -> T) -> Option<T> {
-    LEFT.set(WORK);
-    resumed(judge)
-}
-
-/// Goes on with what the last judgement left.
-pub(super) fn resumed<T>(judge: impl FnOnce() -> T) -> Option<T> {
+/// Runs one judgement; none when it was broken.
+pub(super) fn unbroken<T>(judge: impl FnOnce() -> T) -> Option<T> {
     BROKEN.set(false);
     let judged = judge();
     (!BROKEN.get()).then_some(judged)
@@ -157,12 +139,12 @@ pub(super) fn resumed<T>(judge: impl FnOnce() -> T) -> Option<T> {
 /// The keyword as jsonschema calls it.
 pub(super) struct Matches(pub(super) Arc<Pattern>);
 
-impl<'i> Keyword<'i> for Matches {
-    fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
-        if self.0.matches(instance) { Ok(()) } else { Err(ValidationError::custom("pattern")) }
+impl<'i> Keyword<'i, Metered> for Matches {
+    fn validate(&self, instance: Paid<'i>) -> Result<(), ValidationError<'i>> {
+        if self.0.matches(instance.0) { Ok(()) } else { Err(ValidationError::custom("pattern")) }
     }
 
-    fn is_valid(&self, instance: &'i Value) -> bool {
-        self.0.matches(instance)
+    fn is_valid(&self, instance: Paid<'i>) -> bool {
+        self.0.matches(instance.0)
     }
 }

@@ -52,6 +52,9 @@ pub enum Quarantine {
     /// References that multiply.
     #[error("the schema grows beyond 10000 subschemas when its references are written out")]
     TooManyExpansions,
+    /// One value alone can take longer to judge than a message may.
+    #[error("judging one value by the schema can take more than 0.1 s")]
+    TooCostly,
     /// An `enum` of more than 1 000 members, or 100 objects and arrays.
     #[error("an `enum` has more than 1000 members, or more than 100 objects and arrays")]
     EnumTooLong,
@@ -82,6 +85,7 @@ impl Quarantine {
             Self::DanglingReference => "dangling_reference",
             Self::TooManyDynamicReferences => "too_many_dynamic_references",
             Self::TooManyExpansions => "too_many_expansions",
+            Self::TooCostly => "too_costly",
             Self::EnumTooLong => "enum_too_long",
             Self::TooManyAlternatives => "too_many_alternatives",
             Self::Invalid { .. } => "invalid",
@@ -129,7 +133,7 @@ pub(super) fn survey(schema: &Value) -> Result<Survey<'_>, Quarantine> {
     let mut room = Room(MAX_BYTES);
     serde_json::to_writer(&mut room, schema).map_err(|_| Quarantine::TooLarge)?;
     let survey = Survey::of(schema)?;
-    if expansions(&survey, |_| 1) > MAX_EXPANSIONS {
+    if expansions(&survey) > MAX_EXPANSIONS {
         return Err(Quarantine::TooManyExpansions);
     }
     Ok(survey)
@@ -157,12 +161,11 @@ impl std::io::Write for Room {
     }
 }
 
-/// The weight of all subschemas when every reference is written out; a reference to what is being written weighs one.
-pub(super) fn expansions(survey: &Survey<'_>, weight: impl Fn(&Value) -> u64) -> u64 {
+/// How many subschemas there are when every reference is written out; a reference to what is being written counts one.
+fn expansions(survey: &Survey<'_>) -> u64 {
     let mut counts: Vec<Option<u64>> = vec![None; survey.nodes.len()];
     let mut open = vec![false; survey.nodes.len()];
-    let weight = |node: usize| weight(survey.nodes[node].schema);
-    let mut stack = vec![(0_usize, 0_usize, weight(0))];
+    let mut stack = vec![(0_usize, 0_usize, 1_u64)];
     open[0] = true;
     // An explicit stack: a chain of references is as long as the schema has subschemas.
     while let Some((node, next, total)) = stack.pop() {
@@ -178,7 +181,7 @@ pub(super) fn expansions(survey: &Survey<'_>, weight: impl Fn(&Value) -> u64) ->
         stack.push((node, next + 1, total.saturating_add(known.unwrap_or(0))));
         if known.is_none() {
             open[target] = true;
-            stack.push((target, 0, weight(target)));
+            stack.push((target, 0, 1));
         }
     }
     counts[0].unwrap_or(u64::MAX)

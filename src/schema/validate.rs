@@ -1,11 +1,13 @@
 //! Compiles a tool's schema once and judges arguments by it.
 
-use super::explain;
+use super::metered::{Metered, Paid, Toll, tolled};
 use super::names::Names;
 use super::pattern::{self, Matches, Patterns};
 use super::preflight::{self, Dialect, Quarantine};
+use super::{explain, weight};
 use crate::mcp::json::Text;
 use crate::model::refusal::Refusal;
+use crate::model::work::{self, Spent};
 use jsonschema::{Draft, Keyword, Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -20,10 +22,9 @@ pub struct Schema {
     formats: Formats,
     /// Compiled for the first call: of many tools few are called, and a compiled schema takes ten times the room of its
     /// text, too. Nothing if it does not compile, which [`Schema::compile`] has ruled out.
-    validator: OnceLock<Option<Validator>>,
+    validator: OnceLock<Option<Validator<Metered>>>,
     patterns: Patterns,
-    /// What a byte of a key costs.
-    keys: u64,
+    toll: Toll,
     names: Names,
 }
 
@@ -42,6 +43,12 @@ impl From<Violation> for Refusal {
     }
 }
 
+impl From<Spent> for Violation {
+    fn from(_: Spent) -> Self {
+        Self { pointer: String::new(), expected: TOO_COSTLY.to_owned() }
+    }
+}
+
 /// Whether `format` decides or only describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Formats {
@@ -51,11 +58,14 @@ enum Formats {
     Assert,
 }
 
+/// Said when judging would take more than any message may.
+pub const TOO_COSTLY: &str = "fewer or smaller values: by the schema these cost more than 1 s of computing to judge";
+
 /// Said of a schema that cannot be applied.
 const UNUSABLE: &str = "a tool whose schema can be compiled";
 
-/// Said when the patterns of a schema would cost too much on the text of a call.
-const TOO_MUCH_TEXT: &str = "less text, or fewer names, where the schema has patterns";
+/// Said when a text is too long for a pattern of the schema.
+const TOO_MUCH_TEXT: &str = "less text where the schema has patterns that look around";
 
 impl Schema {
     /// Compiles a tool server's schema, or says why the tool must be quarantined.
@@ -72,34 +82,33 @@ impl Schema {
         let survey = preflight::survey(schema)?;
         let dialect = preflight::dialect(schema).ok_or(Quarantine::UnknownDialect)?;
         let patterns = pattern::compile(&survey.patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
-        let costs = pattern::costs_of_keys(&survey.key_patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
-        let cost_of = |schema: &Value| {
-            let patterns = schema.get("patternProperties").and_then(Value::as_object);
-            patterns.into_iter().flat_map(serde_json::Map::keys).filter_map(|pattern| costs.get(pattern.as_str())).sum()
-        };
-        // References that multiply subschemas multiply the matching, too.
-        let keys = if costs.is_empty() { 0 } else { preflight::expansions(&survey, cost_of) };
+        let keys = pattern::cost_of_keys(&survey.key_patterns, dialect).ok_or(Quarantine::UnusablePattern)?;
+        let toll = weight::toll(&survey, keys).ok_or(Quarantine::TooCostly)?;
         let names = Names::of(&survey);
         build(schema, dialect, formats, &patterns)?;
-        Ok(Self { source: Text::of(schema), dialect, formats, validator: OnceLock::new(), patterns, keys, names })
+        Ok(Self { source: Text::of(schema), dialect, formats, validator: OnceLock::new(), patterns, toll, names })
     }
 
-    /// Judges arguments.
+    /// Judges arguments. What that takes is spent ([`work::spend`]); where nobody counts, [`work::HEAVY`] is all there is.
     pub fn accepts(&self, arguments: &Value) -> Result<(), Violation> {
+        if work::is_counted() {
+            return self.judge(arguments);
+        }
+        work::within(work::HEAVY, || self.judge(arguments)).unwrap_or_else(|spent| Err(spent.into()))
+    }
+
+    fn judge(&self, arguments: &Value) -> Result<(), Violation> {
         self.names.judge(arguments)?;
         let whole = |expected: &str| Violation { pointer: String::new(), expected: expected.to_owned() };
-        if !pattern::affords_keys(arguments, self.keys) {
-            return Err(whole(TOO_MUCH_TEXT));
-        }
         let validator = self.validator().ok_or_else(|| whole(UNUSABLE))?;
-        match pattern::bounded(|| validator.is_valid(arguments)) {
+        match pattern::unbroken(|| tolled(self.toll, || validator.is_valid(Paid(arguments)))) {
             Some(true) => Ok(()),
             Some(false) => Err(explain::explain(&self.source.value(), &self.patterns, arguments)),
             None => Err(whole(TOO_MUCH_TEXT)),
         }
     }
 
-    fn validator(&self) -> Option<&Validator> {
+    fn validator(&self) -> Option<&Validator<Metered>> {
         let compiled = || build(&self.source.value(), self.dialect, self.formats, &self.patterns).ok();
         self.validator.get_or_init(compiled).as_ref()
     }
@@ -115,7 +124,12 @@ impl Schema {
     }
 }
 
-fn build(schema: &Value, dialect: Dialect, formats: Formats, known: &Patterns) -> Result<Validator, Quarantine> {
+fn build(
+    schema: &Value,
+    dialect: Dialect,
+    formats: Formats,
+    known: &Patterns,
+) -> Result<Validator<Metered>, Quarantine> {
     let known = known.clone();
     // The dialect is passed on by its draft: spellings of `$schema` that we take, such as https for draft-07, are unknown to jsonschema.
     let mut schema = schema.clone();
@@ -126,15 +140,18 @@ fn build(schema: &Value, dialect: Dialect, formats: Formats, known: &Patterns) -
         Dialect::Draft202012 => Draft::Draft202012,
         Dialect::Draft07 => Draft::Draft7,
     };
-    jsonschema::options()
+    jsonschema::options_for::<Metered>()
         .with_draft(draft)
         .with_retriever(Nowhere)
         .with_pattern_options(pattern::linear())
-        .with_keyword("pattern", move |_, value, _| -> Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'_>> {
-            let pattern = value.as_str().and_then(|pattern| known.get(pattern));
-            let pattern = pattern.ok_or_else(|| ValidationError::custom("a pattern outside the survey"))?;
-            Ok(Box::new(Matches(pattern.clone())))
-        })
+        .with_keyword(
+            "pattern",
+            move |_, value, _| -> Result<Box<dyn for<'i> Keyword<'i, Metered>>, ValidationError<'_>> {
+                let pattern = value.as_str().and_then(|pattern| known.get(pattern));
+                let pattern = pattern.ok_or_else(|| ValidationError::custom("a pattern outside the survey"))?;
+                Ok(Box::new(Matches(pattern.clone())))
+            },
+        )
         .should_validate_formats(formats == Formats::Assert)
         .should_ignore_unknown_formats(formats == Formats::Describe)
         .build(&schema)

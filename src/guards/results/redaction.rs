@@ -4,13 +4,12 @@ use crate::mcp::json::place::Step;
 use crate::mcp::json::{Scalar, Text};
 use crate::model::diagnostic::Problems;
 use crate::model::pointer::{is_pointer, steps};
-use regex::{Regex, RegexBuilder};
+use crate::model::regular::Regular;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Longest pattern in bytes, and what it may become (SECURITY §4).
+/// Longest pattern in bytes (SECURITY §4).
 const LONGEST_PATTERN: usize = 512;
-const ENGINE_BYTES: usize = 256 << 10;
 /// Longest replacement in bytes.
 const LONGEST_WITH: usize = 256;
 /// Shorter values, in bytes, occur by themselves: taken out of one place, they stay in others.
@@ -36,7 +35,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub(super) enum Redaction {
     Place { path: Vec<Step>, with: Text },
-    Pattern { pattern: Regex, with: String },
+    Pattern { pattern: Regular, with: String },
 }
 
 impl Settings {
@@ -72,19 +71,19 @@ impl Settings {
     }
 }
 
-fn compile(pattern: &str, problems: &mut Problems) -> Option<Regex> {
+fn compile(pattern: &str, problems: &mut Problems) -> Option<Regular> {
     let hint = "write a regular expression in RE2 syntax: no look-around, no back-references";
     if pattern.len() > LONGEST_PATTERN {
         problems.error(format!("is longer than {LONGEST_PATTERN} bytes"), "make several of it");
         return None;
     }
-    match RegexBuilder::new(pattern).size_limit(ENGINE_BYTES).dfa_size_limit(ENGINE_BYTES).build() {
-        Ok(regex) if regex.is_match("") => {
+    match Regular::new(pattern) {
+        Some(compiled) if compiled.is_match("") => {
             problems.error("matches nothing at all", "write a pattern that needs at least one character");
             None
         }
-        Ok(regex) => Some(regex),
-        Err(_) => {
+        Some(compiled) => Some(compiled),
+        None => {
             problems.error("cannot be used as a pattern", hint);
             None
         }

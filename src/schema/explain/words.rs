@@ -1,12 +1,15 @@
 //! The words for faults that a value has by itself, and names made safe to show.
 
 use super::{as_integer, equal};
+use crate::schema::metered::pay;
 use serde_json::{Map, Value};
 
 /// A name from outside, in characters.
 const MAX_NAME: usize = 64;
 /// A pointer, in characters.
 const MAX_POINTER: usize = 256;
+/// What writing a value takes, in units of work, beside its text.
+const WRITE: u64 = 8;
 /// Members of an enum that are listed.
 const MAX_LISTED: usize = 10;
 
@@ -45,7 +48,7 @@ pub(super) fn itself(members: &Map<String, Value>, value: &Value) -> Option<Stri
     members.iter().find_map(|(keyword, wanted)| match keyword.as_str() {
         "type" => kind(wanted, value),
         "enum" => wanted.as_array().filter(|all| !all.iter().any(|one| equal(one, value))).map(|all| listed(all)),
-        "const" => (!equal(wanted, value)).then(|| format!("the value {}", cut(&wanted.to_string(), MAX_NAME))),
+        "const" => (!equal(wanted, value)).then(|| format!("the value {}", said(wanted))),
         _ => match value {
             Value::Number(number) => range(keyword, wanted, number.as_f64()?),
             Value::String(text) => length(keyword, wanted, text.chars().count(), ("Length", "character", "characters")),
@@ -101,8 +104,14 @@ fn kind(wanted: &Value, value: &Value) -> Option<String> {
     Some(kinds.iter().map(name).collect::<Vec<_>>().join(" or "))
 }
 
+/// A value of the schema, as far as it is shown.
+fn said(value: &Value) -> String {
+    pay(value, WRITE, 1);
+    cut(&value.to_string(), MAX_NAME)
+}
+
 fn listed(all: &[Value]) -> String {
-    let words: Vec<String> = all.iter().take(MAX_LISTED).map(|one| cut(&one.to_string(), MAX_NAME)).collect();
+    let words: Vec<String> = all.iter().take(MAX_LISTED).map(said).collect();
     let more = if all.len() > MAX_LISTED { ", …" } else { "" };
     cut(&format!("one of {}{more}", words.join(", ")), 300)
 }

@@ -3,9 +3,11 @@
 
 use super::super::preflight::{Dialect, dialect};
 use super::super::survey::Survey;
+use super::NODE;
 use super::loss::{Losses, Lost, Place};
 use super::merge::merge;
 use super::node::{Member, Node, Rest, weight};
+use crate::model::work::spend;
 use serde_json::{Map, Value};
 
 /// Subschemas within each other, references written out: a listing has no more than twice as many levels.
@@ -113,6 +115,7 @@ impl<'a> Reader<'a> {
     /// One subschema; none where it takes nothing. `root`: it applies to the arguments as a whole.
     fn node(&mut self, schema: &'a Value, at: &Place<'_>, root: bool) -> Result<Option<Node>, TooMany> {
         self.left = self.left.checked_sub(1).filter(|_| self.depth < DEEPEST).ok_or(TooMany)?;
+        spend(NODE);
         self.depth += 1;
         let read = self.meant(schema, at, root);
         self.depth -= 1;

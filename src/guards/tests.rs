@@ -1,0 +1,3 @@
+//! Scenarios of the guards together.
+
+mod cost;
