@@ -12,6 +12,7 @@ pub mod hidden;
 mod holding;
 pub mod hops;
 pub mod judge;
+mod judging;
 mod late;
 pub mod list;
 mod notes;

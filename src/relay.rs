@@ -21,7 +21,7 @@ use crate::outlet::{Outgoing, Outlet};
 use crate::policy::live::Live;
 use crate::side::Sides;
 use crate::upstream::links::{Links, Waiting};
-use crate::upstream::owners::Owned;
+use crate::upstream::owners::{Owned, Shaping, shaped};
 use crate::upstream::server::Server;
 use crate::upstream::servers::Servers;
 use std::sync::Arc;
@@ -152,7 +152,11 @@ impl Relay {
                 let Owned { server, shaping, .. } =
                     id.and_then(|id| self.own_task(request, &id)).ok_or_else(no_such_task)?;
                 let answer = self.forward_shaped(request, &server, message.clone(), Some(&*shaping)).await?;
-                Ok(if method == "tasks/result" { shaping.result(answer) } else { shaping.standing(answer) })
+                let ended = method == "tasks/result";
+                let shape = move |shaping: &dyn Shaping, said| {
+                    if ended { shaping.result(said) } else { shaping.standing(said) }
+                };
+                Ok(shaped(&*shaping, || shaping.clone(), shape, answer).await)
             }
             ("tasks/list", Scope::One(server)) => {
                 Ok(self.own_tasks(request, self.forward(request, server, message.clone()).await?))
@@ -187,7 +191,7 @@ impl Relay {
         let Some(tasks) = result.get("tasks").and_then(Text::elements) else { return answer };
         let own = tasks.into_iter().filter_map(|task| {
             let owned = self.own_task(request, &task.get("taskId")?)?;
-            owned.shaping.standing(Message::response(None, task, false)).body
+            owned.standing(Message::response(None, task, false)).body
         });
         let own = Text::array(own);
         result.set("tasks", own);

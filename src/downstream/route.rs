@@ -6,7 +6,7 @@ use crate::gate::call::Call;
 use crate::gate::hops;
 use crate::gate::shown::Reading;
 use crate::guards::{idempotency, task};
-use crate::mcp::answer::{INVALID_PARAMS, INVALID_REQUEST};
+use crate::mcp::answer::{INTERNAL, INVALID_PARAMS, INVALID_REQUEST};
 use crate::mcp::headers::{HOPS, KEY};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
@@ -17,9 +17,11 @@ use crate::model::caller::Caller;
 use crate::model::ids::ActionId;
 use crate::model::reads::Profile;
 use crate::model::scope::Scope;
+use crate::model::work;
 use crate::outlet::{Outgoing, Outlet};
 use crate::policy::Policy;
 use crate::relay;
+use crate::telemetry::heavy::{self, Unfinished};
 use crate::telemetry::tasks::Errand;
 use crate::telemetry::traces::{CallStart, Trace, call_span};
 use crate::upstream::QUEUE;
@@ -33,6 +35,9 @@ use tracing::Instrument;
 
 /// Fields of a call's `params`, in any revision (SECURITY §3A A2).
 const CALL_FIELDS: &[&str] = &["name", "arguments", "_meta", "task", "inputResponses", "requestState"];
+
+/// Turns on the pool that one list may take, each about 1 s.
+const LONGEST_LIST: usize = 60;
 
 /// A request whose era, caller and scope are known.
 pub(super) struct Arrived {
@@ -123,10 +128,7 @@ impl Door {
                     None
                 }
             },
-            Treatment::List if self.passes("tools/list") => {
-                drop(outlet.try_send(Outgoing::Last(Box::new(self.list(&arrived)))));
-                None
-            }
+            Treatment::List if self.passes("tools/list") => self.begin_list(arrived, outlet),
             Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
                 let Arrived { known: Known { caller, .. }, scope, revision, message, links, session, .. } = arrived;
                 let revision = revision.as_str();
@@ -152,6 +154,31 @@ impl Door {
             Ok(result) => Message::response(id, result, false),
             Err(no_such_page) => Message::error(id, INVALID_PARAMS, &no_such_page.to_string(), None),
         }
+    }
+
+    /// Answers with the list at once, unless it takes long to make.
+    fn begin_list(self: &Arc<Self>, arrived: Arrived, outlet: Outlet) -> Option<Errand> {
+        if let Ok(listed) = work::within(work::INLINE, || self.list(&arrived)) {
+            drop(outlet.try_send(Outgoing::Last(Box::new(listed))));
+            return None;
+        }
+        let work = self.clone().list_slowly(arrived, outlet);
+        Some(Errand::new("list", self.running.track_future(work)))
+    }
+
+    /// What was fitted to the caller's profile stays so: each time there is less to do.
+    async fn list_slowly(self: Arc<Self>, arrived: Arrived, outlet: Outlet) {
+        let (id, arrived) = (arrived.message.id.clone(), Arc::new(arrived));
+        let mut listed = Err(Unfinished::TooHeavy);
+        for _ in 0..LONGEST_LIST {
+            let (this, arrived) = (self.clone(), arrived.clone());
+            listed = heavy::on_pool(move || this.list(&arrived)).await;
+            if listed.as_ref().err() != Some(&Unfinished::TooHeavy) {
+                break;
+            }
+        }
+        let busy = |_| Message::error(id, INTERNAL, "the list takes long to make; ask again in a while", None);
+        let _ = outlet.send(Outgoing::Last(Box::new(listed.unwrap_or_else(busy)))).await;
     }
 
     /// Reads a call from a closed list of fields; nothing else of it can travel.

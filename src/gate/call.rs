@@ -1,10 +1,11 @@
-//! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen. Steps 3 to 5 are [`judge::ruled`], because
-//! `explain` and `test` take them, too.
+//! THE PIPELINE: every guard, in the order of SEMANTICS §2, on one screen. Steps 3 to 5 are [`super::judge::ruled`],
+//! because `explain` and `test` take them, too.
 
 use super::Gate;
 use super::deliver::Delivery;
 use super::dispatch::{Cleared, FENCE, OURS};
 use super::effects::{Beginning, Stand};
+use super::judging::judged;
 use super::observe::observed;
 use super::rewriting::stripped;
 use super::sealing::send;
@@ -13,7 +14,7 @@ use super::states::{is_planned, planned};
 use super::taken::Taken;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
-use super::{fit, hops, judge, pinned, record};
+use super::{fit, hops, pinned, record};
 use crate::failpoint;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::Ruled;
@@ -115,7 +116,7 @@ impl Call {
     }
 
     /// Step 3: whether the arguments could be read back.
-    fn read(&self) -> Result<(), Refusal> {
+    pub(super) fn read(&self) -> Result<(), Refusal> {
         match &self.reading {
             Reading::Impossible(refusal) => Err(refusal.clone()),
             Reading::AsWritten | Reading::Back => Ok(()),
@@ -213,7 +214,7 @@ async fn guarded(
     let offered = hops::judge(call).and_then(|()| offered.ok_or(Refusal::ToolNotAllowlisted));
     let tool = trail.check(Stage::Visible, offered)?;
     let admitted = trail.check(Stage::Visible, admitted(policy, call, tool))?;
-    let passed = judged((policy, &admitted), call, tool, trail);
+    let passed = judged((policy, &admitted), (call, tool), trail).await;
     let passed = passed.or_else(|refusal| trail.overrule(refusal, Ruled::observed(policy.mode)))?;
     failpoint::reached("after-policy");
     // Below, things are taken and waited for; where nothing is enforced, it is only said what would be refused.
@@ -274,21 +275,6 @@ async fn guarded(
 pub(super) fn admitted<'p>(policy: &'p Policy, call: &Call, tool: &Tool) -> Result<Admitted<'p>, Refusal> {
     let admitted = policy.allowlist.admit(&call.caller, &tool.name).map_err(|denied| denied.refusal)?;
     Ok(admitted.on(&call.judged.arguments))
-}
-
-/// Steps 3 to 5; step 2 has admitted the caller, in observe mode perhaps only because nothing is refused there.
-pub(super) fn judged(
-    (policy, admitted): (&Policy, &Admitted<'_>),
-    call: &Call,
-    tool: &Tool,
-    trail: &mut Trail,
-) -> Result<Ruled, Refusal> {
-    // Already so, unless nothing is enforced.
-    let arguments = &*admitted.rules().arguments.strip(&tool.schema, &call.judged.arguments);
-    let unseen = admitted.would_refuse().or_else(|| pinned::would_refuse(policy, tool));
-    trail.check(Stage::Visible, unseen.map_or(Ok(()), Err))?;
-    trail.check(Stage::Arguments, call.read())?;
-    judge::ruled(admitted, &call.caller, (&tool.schema, arguments), trail)
 }
 
 /// What the agent reads: the tool server's answer with our verdict beside it, or the refusal.

@@ -14,7 +14,6 @@ use crate::guards::ToolRules;
 use crate::guards::secrets::Sealed;
 use crate::mcp::message::Message;
 use crate::model::refusal::Refusal;
-use crate::upstream::owners::Shaping as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +40,13 @@ impl Delivery<'_> {
             keeper: links.servers().keeper().clone(),
         }
     }
+
+    async fn shaped(&self, ending: Result<Message, Refusal>) -> Result<Message, Refusal> {
+        match ending {
+            Ok(answer) => Ok(self.shaper().answer(answer).await),
+            Err(refusal) => Err(refusal),
+        }
+    }
 }
 
 /// Sends the call and waits for its answer, or for its deadline.
@@ -63,7 +69,7 @@ pub(super) async fn deliver(
         let (ended, late) = once(&delivery, sealed, terms).await;
         trail.meaning = proof::meaning(&ended, &rules.output);
         let (Some(held), Some(rule)) = (&mut taken.claim, &rules.idempotency) else {
-            return trail.answered(rules.side_effect, ended).map(|answer| delivery.shaper().result(answer));
+            return delivery.shaped(trail.answered(rules.side_effect, ended)).await;
         };
         let not_executed = &*delivery.tool.server.settings.not_executed;
         let before = proven;
@@ -84,7 +90,7 @@ pub(super) async fn deliver(
         }
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it is read.
         let late = late.map(|exchange| Late { exchange, before, shaper: delivery.shaper() });
-        return finish(held, (ended, late), &delivery, trail).map(|answer| delivery.shaper().result(answer));
+        return delivery.shaped(finish(held, (ended, late), &delivery, trail)).await;
     }
 }
 

@@ -16,9 +16,10 @@ use crate::mcp::json::Text;
 use crate::model::caller::Caller;
 use crate::model::ids::{self, ServerName, ToolName};
 use crate::model::refusal::Refusal;
+use crate::model::work;
 use crate::policy::Policy;
 use crate::policy::pack::Before;
-use crate::schema::Schema;
+use crate::schema::{Schema, Violation};
 use crate::store::state::budget::{Rate, Remaining, Seen, Task};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -101,7 +102,9 @@ impl Notes for Trail {
 
 /// Judges the call as enforce mode would, whatever the mode is.
 pub fn judge<'p>(policy: &'p Policy, call: &Question<'_>, notes: &mut impl Notes) -> Result<Passed<'p>, Refusal> {
-    let verdict = steps(policy, call, notes);
+    // Nobody waits but who asks: it may take what the pool gives a call.
+    let verdict = work::within(work::HEAVY, || steps(policy, call, notes));
+    let verdict = verdict.unwrap_or_else(|spent| notes.note(Stage::Arguments, Err(Violation::from(spent).into())));
     let is_verdict = verdict.as_ref().is_err_and(Refusal::is_verdict);
     match policy.repetition.after(call.before.refused, call.tool) {
         Err(circle) if is_verdict => notes.note(Stage::Repetition, Err(circle)),

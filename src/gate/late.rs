@@ -13,7 +13,6 @@ use crate::store::state::command::{Command, Settle};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::Evidence;
 use crate::telemetry::tasks;
-use crate::upstream::owners::Shaping as _;
 use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,7 +46,7 @@ impl Late {
             let (rules, not_executed) = (&*self.shaper.rules, &*self.shaper.tool.server.settings.not_executed);
             let phase = match proof::of(&ended, Named { rules, rule, not_executed }).after(self.before) {
                 Proof::Answered | Proof::Erred => {
-                    let answer = self.shaper.result(answer.clone());
+                    let answer = self.shaper.answer(answer.clone()).await;
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match keep(&*store, answer.is_error, body).await {
                         Ok(stored) => Phase::Completed(stored),

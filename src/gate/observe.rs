@@ -6,7 +6,7 @@ use super::call::Call;
 use super::deliver::Delivery;
 use super::dispatch::Cleared;
 use super::effects::Effects;
-use super::judge;
+use super::judging::foreseen;
 use super::sealing::send;
 use super::states::is_planned;
 use super::taken::{Reserved, Taken};
@@ -52,12 +52,12 @@ impl Effects {
     async fn foresee(
         &self,
         policy: &Policy,
-        (call, tool, rules): (&Call, &Tool, &ToolRules),
+        (call, tool, rules): (&Arc<Call>, &Arc<Tool>, &ToolRules),
         trail: &mut Trail,
     ) -> Result<Option<Reserved>, Refusal> {
-        let (caller, arguments) = (&call.caller, &call.judged.arguments);
+        let caller = &call.caller;
         let admitted = policy.allowlist.admit(caller, &tool.name).map_err(|denied| denied.refusal)?;
-        let last = judge::made(&admitted, caller, (&tool.schema, arguments), &mut judge::Silent)?.last;
+        let last = foreseen(&admitted, (call, tool)).await?;
         let hooks = policy.hooks.of(On::Before, &tool.name).map(|hook| format!("hook {}", hook.name));
         trail.unasked.extend(hooks);
         let bill = self.bill(policy, call, rules, trail).await?;

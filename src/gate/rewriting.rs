@@ -2,7 +2,8 @@
 //! again, and is the call from then on; what it was before stays for the record.
 
 use super::Gate;
-use super::call::{Call, admitted, judged};
+use super::call::{Call, admitted};
+use super::judging::judged;
 use super::telling;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
@@ -14,7 +15,9 @@ use crate::guards::rewrite::{Changed, Draft, Outcome, passed_again};
 use crate::mcp::json::{Object, Text};
 use crate::model::call::Rewritten;
 use crate::model::refusal::Refusal;
+use crate::model::work;
 use crate::policy::Policy;
+use crate::schema::Violation;
 use crate::upstream::hook::{Answer, Hook};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -40,7 +43,7 @@ impl Gate {
     pub(super) async fn rewrite<'p>(
         &self,
         (policy, before): (&'p Policy, Admitted<'p>),
-        (call, tool): (&mut Arc<Call>, &Tool),
+        (call, tool): (&mut Arc<Call>, &Arc<Tool>),
         passed: Ruled,
         trail: &mut Trail,
     ) -> Result<(Admitted<'p>, Final), Refusal> {
@@ -59,7 +62,7 @@ impl Gate {
                 trail.back(Stage::Visible);
                 let admitted = admitted(policy, taken, tool)?;
                 taken.find_key(admitted.rules(), tool);
-                let proof = judged((policy, &admitted), call, tool, trail).map(passed_again)?;
+                let proof = judged((policy, &admitted), (call, tool), trail).await.map(passed_again)?;
                 Ok((admitted, proof))
             }
         }
@@ -71,7 +74,8 @@ impl Gate {
         (call, tool): (&Call, &Tool),
         draft: &mut Draft<'_>,
     ) -> Result<(), Refusal> {
-        rules.rewrite.apply(&call.caller, draft)?;
+        let applied = work::within(work::INLINE, || rules.rewrite.apply(&call.caller, draft));
+        applied.unwrap_or_else(|spent| Err(Violation::from(spent).into()))?;
         for hook in policy.hooks.of(On::Before, &tool.name) {
             self.ask(hook, (call, tool), draft).await?;
         }

@@ -7,7 +7,7 @@ use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::Revision;
 use crate::model::caller::Caller;
 use crate::upstream::keeper::{Keeper, asks_too_much, withheld};
-use crate::upstream::owners::{Owned, Shaping};
+use crate::upstream::owners::{Owned, Shaping, shaped};
 use std::sync::Arc;
 
 /// A called tool, and the rules that it was called under: they count for whatever it still says.
@@ -27,6 +27,11 @@ impl Shaper {
     pub(super) fn owned(&self) -> Owned {
         let (server, tool) = (self.tool.server.settings.name.clone(), self.tool.name.clone());
         Owned { server, tool, shaping: Arc::new(self.clone()) }
+    }
+
+    /// The answer of the call as the agent may read it.
+    pub(super) async fn answer(&self, answer: Message) -> Message {
+        shaped(self, || Arc::new(self.clone()), |shaping, answer| shaping.result(answer), answer).await
     }
 
     /// What the agent reads in place of an answer that asks it for what the server may not (2026-07-28).
@@ -57,5 +62,10 @@ impl Shaping for Shaper {
 
     fn remark(&self, said: Message) -> Option<Message> {
         self.rules.results.remark(said)
+    }
+
+    fn too_costly(&self, said: Message) -> Message {
+        tracing::warn!(tool = %self.tool.name, "what the tool said is withheld: checking and redacting it takes too much");
+        self.rules.results.too_costly(said)
     }
 }

@@ -10,6 +10,7 @@ mod tests;
 pub use effects::{Synced, Tally};
 pub use labels::{CallLabels, Outcome, Reload};
 
+use super::heavy;
 use crate::model::ids::ServerName;
 use crate::model::scrub::KNOWN;
 use crate::model::side::SideDoor;
@@ -61,6 +62,7 @@ pub struct Metrics {
     ledger_dropped: Counter,
     secrets_removed: Counter,
     look_alikes: Counter,
+    heavy: Family<Pair, Counter>,
     sessions: Gauge,
     effects: Effects,
 }
@@ -107,6 +109,7 @@ impl Metrics {
             ledger_dropped: Counter::default(),
             secrets_removed: Counter::default(),
             look_alikes: Counter::default(),
+            heavy: Family::default(),
             sessions: Gauge::default(),
             effects: Effects::new(),
         };
@@ -202,6 +205,11 @@ impl Metrics {
             "toolgate_look_alikes",
             "Members of messages that only looked like known ones, refused or taken out",
             self.look_alikes.clone(),
+        );
+        registry.register(
+            "toolgate_heavy",
+            "Calls and results that took too much where calls are served, by what became of them on the pool",
+            self.heavy.clone(),
         );
         registry.register("toolgate_sessions", "Open sessions of agents", self.sessions.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -364,6 +372,9 @@ impl Metrics {
     pub fn render(&self) -> String {
         self.secrets_removed.inner().store(KNOWN.removed(), Ordering::Relaxed);
         self.look_alikes.inner().store(LOOK_ALIKES.so_far(), Ordering::Relaxed);
+        for (outcome, count) in heavy::TALLY.read() {
+            self.heavy.get_or_create(&Pair("outcome", outcome)).inner().store(count, Ordering::Relaxed);
+        }
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {
             tracing::error!("the metrics could not be written as text; the scrape is cut short");

@@ -5,6 +5,8 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
 use crate::model::caller::Caller;
 use crate::model::ids::{AgentId, ServerName, TenantId, ToolName};
+use crate::model::work::{self, Spent};
+use crate::telemetry::heavy;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,6 +22,36 @@ pub trait Shaping: Send + Sync {
     fn standing(&self, said: Message) -> Message;
     /// A notification or question on the way; none if it is withheld.
     fn remark(&self, said: Message) -> Option<Message>;
+    /// What stands for a result, or for what says how a task stands, that cannot be shaped in time.
+    fn too_costly(&self, said: Message) -> Message;
+}
+
+/// `said` as `shape` makes it, on the pool when it is too heavy for here.
+pub async fn shaped(
+    shaping: &dyn Shaping,
+    owned: impl FnOnce() -> Arc<dyn Shaping>,
+    shape: impl Fn(&dyn Shaping, Message) -> Message + Copy + Send + 'static,
+    said: Message,
+) -> Message {
+    let there = || {
+        let (shaping, said) = (owned(), said.clone());
+        move || shape(&*shaping, said)
+    };
+    let done = heavy::done(|| shape(shaping, said.clone()), there).await;
+    done.unwrap_or_else(|_| shaping.too_costly(said))
+}
+
+/// What a tool says on its way, as the agent may read it; none if it is withheld, which it is if shaping it takes too much.
+pub fn remarked(shaping: &dyn Shaping, said: Message) -> Option<Message> {
+    work::within(work::INLINE, || shaping.remark(said)).unwrap_or(None)
+}
+
+impl Owned {
+    /// What says how the task stands, as the agent may read it.
+    pub fn standing(&self, said: Message) -> Message {
+        let shaped = work::within(work::INLINE, || self.shaping.standing(said.clone()));
+        shaped.unwrap_or_else(|Spent| self.shaping.too_costly(said))
+    }
 }
 
 /// A caller's task.
@@ -86,6 +118,6 @@ impl Tasks {
         }
         let id = said.body.as_ref().and_then(|params| params.get("taskId"))?;
         let owned = self.owned(caller, &id).filter(may)?;
-        Some(owned.shaping.standing(said))
+        Some(owned.standing(said))
     }
 }

@@ -4,7 +4,7 @@ use super::Inbound;
 use super::keeper::Spoken;
 use super::link::{Exchange, Link};
 use super::links::{Links, Sending, Waiting};
-use super::owners::Shaping;
+use super::owners::{Shaping, remarked};
 use super::questions::refuse;
 use crate::mcp::message::{Kind, Message};
 use crate::model::caller::Caller;
@@ -187,7 +187,7 @@ impl Passage<'_> {
             return None;
         }
         let message = match self.shaping {
-            Some(shaping) => shaping.remark(message)?,
+            Some(shaping) => remarked(shaping, message)?,
             None => message,
         };
         match (message.kind, self.links.legacy_questions()) {

@@ -16,6 +16,7 @@ mod canary;
 mod chaos;
 mod children;
 mod contracts;
+mod cost;
 mod diagnostics;
 mod disable;
 mod envelopes;

@@ -75,6 +75,7 @@ fn names_are_the_promised_ones() {
             "toolgate_duplicates_executed_total",
             "toolgate_duplicates_suppressed_total",
             "toolgate_first_arrival_failures_total",
+            "toolgate_heavy_total",
             "toolgate_journal_sync_seconds",
             "toolgate_latency_ms",
             "toolgate_ledger_entries_dropped_total",

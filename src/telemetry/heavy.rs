@@ -1,0 +1,164 @@
+//! Where what is too heavy for the threads that serve calls is done: few threads, a bounded queue, and an end (SECURITY §1).
+//!
+//! Nearly everything is light and never comes here: it is done where it is, up to [`work::INLINE`], and begun anew on the
+//! pool only when that does not suffice. Nothing on the pool takes more than [`work::HEAVY`], so its threads come back.
+
+use crate::model::work::{self, Spent};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tracing::Span;
+
+/// What waits for a thread at most; more is refused.
+const QUEUE: usize = 64;
+/// How long is waited for an end, with the time in the queue. The thread ends by itself after that.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Why there is no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It takes more than [`work::HEAVY`].
+    TooHeavy,
+    /// It was not done within 5 s, because other heavy work is.
+    TooLate,
+    /// The queue is full.
+    Full,
+}
+
+/// How much heavy work ended how, since the process started.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Done on the pool.
+    pub done: AtomicU64,
+    /// Given up because it takes too much.
+    pub too_heavy: AtomicU64,
+    /// Given up because it took too long.
+    pub too_late: AtomicU64,
+    /// Refused because too much waits.
+    pub full: AtomicU64,
+}
+
+impl Tally {
+    /// Each number with its word.
+    pub fn read(&self) -> [(&'static str, u64); 4] {
+        let Self { done, too_heavy, too_late, full } = self;
+        [("done", done), ("too_heavy", too_heavy), ("too_late", too_late), ("full", full)]
+            .map(|(word, count)| (word, count.load(Ordering::Relaxed)))
+    }
+}
+
+/// What this process did on its pool.
+pub static TALLY: Tally = Tally {
+    done: AtomicU64::new(0),
+    too_heavy: AtomicU64::new(0),
+    too_late: AtomicU64::new(0),
+    full: AtomicU64::new(0),
+};
+
+/// The pool: half of the processors, so that the other half serves.
+static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Arc::new(Semaphore::new((processors / 2).max(1)))
+});
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Does `here` where the call is. When that takes too much, does what `there` makes on the pool instead, which must be the
+/// same work; what `here` has done by then must not count.
+pub async fn done<T, W>(here: impl FnOnce() -> T, there: impl FnOnce() -> W) -> Result<T, Unfinished>
+where
+    T: Send + 'static,
+    W: FnOnce() -> T + Send + 'static,
+{
+    match work::within(work::INLINE, here) {
+        Ok(done) => Ok(done),
+        Err(Spent) => Box::pin(on_pool(there())).await,
+    }
+}
+
+/// Does what is known to be too heavy for where the call is.
+pub async fn on_pool<T: Send + 'static>(heavy: impl FnOnce() -> T + Send + 'static) -> Result<T, Unfinished> {
+    let ended = pooled(heavy).await;
+    let count = match &ended {
+        Ok(_) => &TALLY.done,
+        Err(Unfinished::TooHeavy) => &TALLY.too_heavy,
+        Err(Unfinished::TooLate) => &TALLY.too_late,
+        Err(Unfinished::Full) => &TALLY.full,
+    };
+    count.fetch_add(1, Ordering::Relaxed);
+    ended
+}
+
+async fn pooled<T: Send + 'static>(heavy: impl FnOnce() -> T + Send + 'static) -> Result<T, Unfinished> {
+    let place = Place::take().ok_or(Unfinished::Full)?;
+    let span = Span::current();
+    let run = async {
+        // The semaphore is never closed.
+        let permit = THREADS.clone().acquire_owned().await.map_err(|_| Unfinished::Full)?;
+        drop(place);
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            span.in_scope(|| work::within(work::HEAVY, heavy))
+        });
+        match done.await {
+            Ok(done) => done.map_err(|Spent| Unfinished::TooHeavy),
+            Err(broken) if broken.is_panic() => std::panic::resume_unwind(broken.into_panic()),
+            Err(_) => Err(Unfinished::TooLate),
+        }
+    };
+    tokio::time::timeout(DEADLINE, run).await.unwrap_or(Err(Unfinished::TooLate))
+}
+
+/// A place in the queue.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Self> {
+        let before = WAITING.fetch_add(1, Ordering::Relaxed);
+        let place = Self;
+        (before < QUEUE).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// FINDINGS F3: light work stays where it is, heavier work goes to another thread, too much of it ends.
+    #[tokio::test]
+    async fn heavy_work_is_done_elsewhere() {
+        for (units, ended) in [
+            (work::INLINE, Ok(true)),
+            (work::INLINE + 1, Ok(false)),
+            (work::HEAVY, Ok(false)),
+            (work::HEAVY + 1, Err(Unfinished::TooHeavy)),
+        ] {
+            let home = thread::current().id();
+            let work = move || {
+                work::spend(units);
+                thread::current().id() == home
+            };
+            assert_eq!(done(work, || work).await, ended, "{units}");
+        }
+    }
+
+    /// What waits is bounded, and nobody waits for ever: the pool is held by work that does not end.
+    #[tokio::test(start_paused = true)]
+    async fn the_queue_is_bounded() {
+        let held =
+            THREADS.clone().acquire_many_owned(u32::try_from(THREADS.available_permits()).unwrap()).await.unwrap();
+        let heavy = || done(|| work::spend(u64::MAX), || || ());
+        let all: Vec<_> = futures_util::future::join_all((0..=QUEUE).map(|_| heavy())).await;
+        let count = |wanted| all.iter().filter(|ended| **ended == Err(wanted)).count();
+        assert_eq!((count(Unfinished::Full), count(Unfinished::TooLate)), (1, QUEUE));
+        drop(held);
+        assert_eq!(heavy().await, Ok(()), "the places are free again");
+    }
+}
