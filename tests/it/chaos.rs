@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use toolgate_faults::agent::{Agents, Errand, What};
 use toolgate_faults::dice::{Dice, any_seed};
 use toolgate_faults::invariants::check;
+use toolgate_faults::operators::Operators;
 use toolgate_faults::proxy::Proxy;
 use toolgate_faults::stand::{Settings, Stand};
 
@@ -16,6 +17,9 @@ use toolgate_faults::stand::{Settings, Stand};
 const BROKEN: u64 = 30;
 /// In how many of 100 cases an agent asks twice at once.
 const TWICE: u64 = 10;
+/// How many of 100 calls a person has to allow, and how many are answered with any status.
+const HELD: u64 = 10;
+const STATUSES: u64 = 10;
 /// Agents at once, each in a session of its own.
 const SESSIONS: u32 = 24;
 
@@ -39,13 +43,17 @@ async fn calls_run_once_on_a_network_that_breaks() {
     let downstream = Proxy::start(Arc::new(Mutex::new(stand.agents())), dice.fork(2), BROKEN).await.unwrap();
     upstream.breaks_now(BROKEN);
     let agents = Agents::new(downstream.address, dice.fork(3)).twice(TWICE).patience(Duration::from_secs(3));
+    let operators = Operators::start(stand.operators(), dice.fork(5));
     let mut sessions = JoinSet::new();
     for session in 0..SESSIONS {
-        let agents = agents.clone();
+        let (agents, dice) = (agents.clone(), dice.fork(4));
         sessions.spawn(async move {
             let mut endings = Vec::new();
             for call in (0..calls).filter(|call| call % u64::from(SESSIONS) == u64::from(session)) {
                 let errand = Errand::effect(&format!("key-{call}"), &format!("session-{session}"));
+                let mut dice = dice.fork(call);
+                let errand = if dice.chance(HELD) { errand.held() } else { errand };
+                let errand = if dice.chance(STATUSES) { errand.with_status(&mut dice) } else { errand };
                 // Some name their key, the others rely on the one that is derived.
                 endings.push((errand.key.clone(), agents.run(&Errand { explicit: call % 3 == 0, ..errand }).await));
             }
@@ -68,12 +76,26 @@ async fn calls_run_once_on_a_network_that_breaks() {
         found.len(),
         found.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join("\n")
     );
+    let (allowed, denied) = operators.decided();
     let count = |fits: fn(&What) -> bool| endings.values().filter(|what| fits(what)).count();
     let (done, unknown) = (count(|what| matches!(what, What::Done { .. })), count(|what| *what == What::Unknown));
     let replayed = evidence.told.iter().filter(|told| told.what == What::Done { replayed: true }).count();
-    assert!(done + unknown >= endings.len() * 99 / 100, "seed {seed}: {done} done, {unknown} unknown of {calls}");
+    // An error is an answer to a status, and nobody knows what ran; a denial is the end.
+    let (errors, refused) = (
+        count(|what| matches!(what, What::Error(_))),
+        count(|what| matches!(what, What::Refused { code, .. } if code == "approval_denied")),
+    );
+    let told = done + unknown + errors + refused;
+    assert!(
+        told >= endings.len() * 99 / 100,
+        "seed {seed}: {done} done, {unknown} unknown, {errors} errors, {refused} denied of {calls}"
+    );
+    assert!(allowed > 0 && denied > 0 && refused > 0 && errors > 0, "seed {seed}: {allowed} allowed, {denied} denied");
     assert!(replayed > 0 && unknown > 0, "seed {seed}: {replayed} replayed, {unknown} unknown: nothing was tried");
     let executed = evidence.executions.len();
-    assert!((done..=done + unknown + endings.len() / 100).contains(&executed), "seed {seed}: {executed} executions");
+    assert!(
+        (done..=done + unknown + errors + endings.len() / 100).contains(&executed),
+        "seed {seed}: {executed} executions"
+    );
     eprintln!("{calls} calls: {done} done, {unknown} unknown, {executed} executions, {replayed} answers replayed");
 }

@@ -4,6 +4,7 @@
 use crate::dice::Dice;
 use crate::wire::{Heard, exchange, request};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,9 @@ use tokio::sync::Notify;
 
 /// Our verdict in `_meta`.
 const DECISION: &str = "dev.toolgate/decision";
+
+/// What can stand beside a status, as the effects server knows it.
+const BODIES: [&str; 7] = ["empty", "text", "matching", "foreign", "null", "cut", "broken"];
 
 /// What an agent was told once.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +94,7 @@ impl What {
     pub fn again(&self) -> Option<Duration> {
         match self {
             Self::Broken(_) => Some(Duration::ZERO),
-            Self::Refused { retry, .. } if retry == "same_key" => Some(Duration::ZERO),
+            Self::Refused { retry, .. } if retry == "same_key" || retry == "when_approved" => Some(Duration::ZERO),
             Self::Refused { retry, .. } => retry.strip_prefix("after_ms:")?.parse().ok().map(Duration::from_millis),
             Self::Done { .. } | Self::ToolError | Self::Unknown | Self::Error(_) | Self::InputRequired => None,
         }
@@ -118,6 +122,20 @@ impl Errand {
         let tool = "oracle__effect".to_owned();
         Self { tool, key: key.to_owned(), arguments: json!({}), session: session.to_owned(), explicit: false }
     }
+
+    /// The same, which a person has to allow.
+    #[must_use]
+    pub fn held(self) -> Self {
+        Self { tool: "oracle__held".to_owned(), ..self }
+    }
+
+    /// The same, which is answered with any status and any body, whether it ran or not: nobody can know what became of it.
+    #[must_use]
+    pub fn with_status(mut self, dice: &mut Dice) -> Self {
+        let body = BODIES[usize::try_from(dice.below(BODIES.len() as u64)).unwrap_or(0)];
+        self.arguments["fault"] = json!({ "status": 400 + dice.below(200), "body": body, "runs": dice.chance(50) });
+        self
+    }
 }
 
 /// Agents that share one log.
@@ -133,6 +151,7 @@ pub struct Agents {
     open: Arc<AtomicU64>,
     back: Arc<Notify>,
     told: Arc<Mutex<Vec<Told>>>,
+    excused: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Agents {
@@ -140,8 +159,8 @@ impl Agents {
     pub fn new(address: SocketAddr, dice: Dice) -> Self {
         let (ids, open) = (Arc::new(AtomicU64::new(1)), Arc::default());
         let (address, patience) = (Arc::new(Mutex::new(address)), Duration::from_secs(10));
-        let (back, told) = (Arc::default(), Arc::default());
-        Self { address, patience, attempts: 40, twice: 0, dice, ids, open, back, told }
+        let (back, told, excused) = (Arc::default(), Arc::default(), Arc::default());
+        Self { address, patience, attempts: 40, twice: 0, dice, ids, open, back, told, excused }
     }
 
     /// One answer may take this long.
@@ -172,8 +191,16 @@ impl Agents {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The keys of calls that were to be answered with a status: their outcomes may be unknown.
+    pub fn excused(&self) -> BTreeSet<String> {
+        self.excused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Sends a call until something final is told; the last thing told.
     pub async fn run(&self, errand: &Errand) -> What {
+        if errand.arguments["fault"].is_object() {
+            self.excused.lock().unwrap_or_else(PoisonError::into_inner).insert(errand.key.clone());
+        }
         let mut dice = self.dice.fork(self.ids.fetch_add(1, Ordering::Relaxed));
         let mut last = What::Broken("never sent".to_owned());
         for attempt in 0..self.attempts {

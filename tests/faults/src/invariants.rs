@@ -1,6 +1,4 @@
 //! The invariants I1 to I9 of SECURITY §12. Pure: what happened goes in, what should not have happened comes out.
-//!
-//! Not judged yet, because toolgate has no approvals: the second half of I3.
 
 use crate::agent::{Told, What};
 use crate::oracle::Execution;
@@ -31,6 +29,8 @@ pub struct Evidence {
     pub places: Vec<(String, Vec<u8>)>,
 }
 
+/// The tool, by its own name, whose calls a person has to allow.
+const HELD: &str = "held";
 /// How long after it broke a connection may still be taken for a good one, in nanoseconds: whoever uses it was told that
 /// it was closed, and has not read it yet.
 const NOTICED: i64 = 250_000_000;
@@ -63,7 +63,7 @@ pub fn check(evidence: &Evidence) -> Vec<Violation> {
     let judged: [(&'static str, Vec<Broken>); 9] = [
         ("I1", once(&keys)),
         ("I2", nothing_lost(&keys)),
-        ("I3", intended(evidence)),
+        ("I3", [intended(evidence), allowed(evidence)].concat()),
         ("I4", nothing_denied(&keys)),
         ("I5", evidence.damage.iter().map(|damage| named("the journal", "a chain that verifies", damage)).collect()),
         ("I6", paid(evidence)),
@@ -118,7 +118,7 @@ fn nothing_lost(keys: &Keys<'_>) -> Vec<Broken> {
 fn intended(evidence: &Evidence) -> Vec<Broken> {
     let intents = evidence.rows.iter().filter_map(|row| match row {
         Row::Intent { action, digest, .. } => Some((action.as_str(), digest.as_str())),
-        Row::Released { .. } => None,
+        Row::Released { .. } | Row::Held { .. } | Row::Decided { .. } => None,
     });
     let intents: BTreeSet<(&str, &str)> = intents.collect();
     let digests: BTreeSet<&str> = intents.iter().map(|(_, digest)| *digest).collect();
@@ -127,6 +127,50 @@ fn intended(evidence: &Evidence) -> Vec<Broken> {
         None => !digests.contains(execution.digest.as_str()),
     });
     without.map(|one| named(&one.key, "an intent of this action and digest", &format!("{one} has none"))).collect()
+}
+
+/// A hold, as the journal tells of it.
+struct Hold<'a> {
+    id: &'a str,
+    digest: &'a str,
+    allowed: bool,
+    used: bool,
+}
+
+/// I3: every execution of a call that a person has to allow used up one approval, which was given for exactly these
+/// arguments; none is used twice, or without an allowing word, or after a denying one.
+fn allowed(evidence: &Evidence) -> Vec<Broken> {
+    let (mut holds, mut used, mut broken) = (BTreeMap::<&str, Hold<'_>>::new(), BTreeMap::new(), Vec::new());
+    for row in &evidence.rows {
+        match row {
+            Row::Held { key, id, digest } => {
+                holds.insert(key, Hold { id, digest, allowed: false, used: false });
+            }
+            Row::Decided { key, id, phase } => {
+                if let Some(hold) = holds.get_mut(key.as_str()).filter(|hold| hold.id == id) {
+                    hold.allowed = phase == "allowed";
+                }
+            }
+            Row::Intent { action, hold: Some(key), .. } => {
+                match holds.get_mut(key.as_str()).filter(|hold| hold.allowed && !hold.used) {
+                    Some(hold) => {
+                        hold.used = true;
+                        used.insert(action.as_str(), hold.digest);
+                    }
+                    None => broken.push(named(action, "an approval that is allowed and not used", &format!("{row:?}"))),
+                }
+            }
+            Row::Intent { hold: None, .. } | Row::Released { .. } => {}
+        }
+    }
+    let held = evidence.executions.iter().filter(|execution| execution.tool == HELD);
+    let without = held.filter(|one| {
+        let action = one.fence.as_ref().map(|fence| fence.action.as_str());
+        action.and_then(|action| used.get(action)).is_none_or(|digest| *digest != one.digest)
+    });
+    broken
+        .extend(without.map(|one| named(&one.key, "one approval of this digest, used up", &format!("{one} has none"))));
+    broken
 }
 
 /// I4: denied ⇒ 0 executions. An agent was told at last that nothing ran, and was told nothing else before that says so.
@@ -147,7 +191,7 @@ fn paid(evidence: &Evidence) -> Vec<Broken> {
         .iter()
         .filter_map(|row| match row {
             Row::Released { action } => Some(action.as_str()),
-            Row::Intent { .. } => None,
+            Row::Intent { .. } | Row::Held { .. } | Row::Decided { .. } => None,
         })
         .collect();
     let unpaid = evidence
@@ -168,7 +212,7 @@ fn one_at_a_time(evidence: &Evidence) -> Vec<Broken> {
         .collect();
     let journal = evidence.rows.iter().filter_map(|row| match row {
         Row::Intent { session, token, action, .. } => Some((session.as_str(), *token, action.as_str())),
-        Row::Released { .. } => None,
+        Row::Released { .. } | Row::Held { .. } | Row::Decided { .. } => None,
     });
     broken.extend(shrinking("the journal", journal));
     let server = evidence.executions.iter().filter_map(|execution| {

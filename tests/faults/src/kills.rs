@@ -17,10 +17,24 @@ pub struct Load {
     workers: JoinSet<()>,
 }
 
+/// What the calls are of a load, in percent of all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mix {
+    /// A person has to allow these; somebody has to decide meanwhile ([`crate::operators::Operators`]).
+    pub held: u64,
+    /// These are answered with any status and any body.
+    pub statuses: u64,
+}
+
 impl Load {
     /// Starts `sessions` of them. Half of the calls carry an explicit key; the tool takes up to `slow` milliseconds before
     /// and after its effect.
     pub fn start(agents: &Agents, sessions: u64, slow: u64, dice: &Dice) -> Self {
+        Self::mixed(agents, (sessions, slow), Mix::default(), dice)
+    }
+
+    /// The same, with other calls among them.
+    pub fn mixed(agents: &Agents, (sessions, slow): (u64, u64), mix: Mix, dice: &Dice) -> Self {
         let (stopped, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let mut workers = JoinSet::new();
         for session in 0..sessions {
@@ -33,6 +47,8 @@ impl Load {
                     let (key, session) = (format!("key-{session}-{nth}"), format!("session-{session}"));
                     let arguments = json!({ "delay_ms": dice.below(slow), "delay_after_ms": dice.below(slow) });
                     let errand = Errand { arguments, explicit: dice.chance(50), ..Errand::effect(&key, &session) };
+                    let errand = if dice.chance(mix.held) { errand.held() } else { errand };
+                    let errand = if dice.chance(mix.statuses) { errand.with_status(&mut dice) } else { errand };
                     let last = agents.run(&errand).await;
                     made.fetch_add(1, Ordering::Relaxed);
                     // A refusal takes no time; whoever gets one after the other would only turn in circles.

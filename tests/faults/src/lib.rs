@@ -7,6 +7,7 @@ pub mod agent;
 pub mod dice;
 pub mod invariants;
 pub mod kills;
+pub mod operators;
 pub mod oracle;
 pub mod proxy;
 pub mod rows;

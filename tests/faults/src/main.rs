@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use toolgate_faults::agent::Agents;
 use toolgate_faults::dice::{Dice, any_seed};
 use toolgate_faults::invariants::{Violation, check};
-use toolgate_faults::kills::Load;
+use toolgate_faults::kills::{Load, Mix};
+use toolgate_faults::operators::Operators;
 use toolgate_faults::stand::{Settings, Stand};
 
 /// Kills on one data directory; what happened on it is judged, then the next is begun.
@@ -19,6 +20,8 @@ const BATCH: u64 = 250;
 const SESSIONS: u64 = 6;
 /// How long a toolgate serves at most before it is killed, and how long the tool takes at most; milliseconds.
 const LONGEST_LIFE: u64 = 120;
+/// What of the calls is held, and what is answered with any status.
+const MIX: Mix = Mix { held: 15, statuses: 15 };
 const SLOWEST: u64 = 15;
 
 struct Asked {
@@ -53,6 +56,12 @@ struct Sum {
     executions: usize,
     replayed: usize,
     unknown: usize,
+    /// Calls that were answered with any status.
+    statuses: usize,
+    /// What operators have decided, and how much of it was executed.
+    allowed: u64,
+    denied: u64,
+    held: usize,
     restarts: Vec<Duration>,
     violations: Vec<Violation>,
 }
@@ -73,7 +82,8 @@ async fn killed(asked: &Asked, kills: u64, mut dice: Dice, sum: &mut Sum) -> any
     let mut stand = Stand::new(&asked.programs, Settings::of("toolgate")).await?;
     stand.start(None).await?;
     let agents = Agents::new(stand.agents(), dice.fork(1));
-    let load = Load::start(&agents, SESSIONS, SLOWEST, &dice.fork(2));
+    let operators = Operators::start(stand.operators(), dice.fork(3));
+    let load = Load::mixed(&agents, (SESSIONS, SLOWEST), MIX, &dice.fork(2));
     let upto = sum.kills + kills;
     while sum.kills < upto {
         tokio::time::sleep(Duration::from_micros(dice.below(LONGEST_LIFE * 1000))).await;
@@ -81,6 +91,7 @@ async fn killed(asked: &Asked, kills: u64, mut dice: Dice, sum: &mut Sum) -> any
         stand.kill().await?;
         sum.restarts.push(stand.start(None).await?);
         agents.moved(stand.agents());
+        operators.moved(stand.operators());
         if hit {
             sum.kills += 1;
             progress(sum, asked.kills, sum.calls + load.made());
@@ -89,7 +100,12 @@ async fn killed(asked: &Asked, kills: u64, mut dice: Dice, sum: &mut Sum) -> any
         }
     }
     sum.calls += load.stop().await;
+    let (allowed, denied) = operators.decided();
+    drop(operators);
     let evidence = stand.evidence(&agents).await?;
+    sum.statuses += evidence.excused.len();
+    (sum.allowed, sum.denied) = (sum.allowed + allowed, sum.denied + denied);
+    sum.held += evidence.executions.iter().filter(|execution| execution.tool == "held").count();
     let found = check(&evidence);
     for violation in &found {
         eprintln!("\n{violation}");
@@ -133,6 +149,10 @@ fn report(sum: &mut Sum, took: Duration) -> std::process::ExitCode {
         sum.executions,
         sum.replayed,
         sum.unknown
+    );
+    println!(
+        "{} of the calls were answered with any status; operators allowed {} held calls and denied {}, {} of them were executed",
+        sum.statuses, sum.allowed, sum.denied, sum.held
     );
     println!("restart to serving: p50 {:.0} ms, p99 {:.0} ms", percentile(50), percentile(99));
     if sum.violations.is_empty() {

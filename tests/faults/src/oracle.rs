@@ -11,6 +11,8 @@ use tokio::process::{Child, Command};
 /// One execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
+    /// The tool, by its own name.
+    pub tool: String,
     /// The business key.
     pub key: String,
     /// SHA-256 of the arguments' RFC 8785 form.
@@ -62,7 +64,8 @@ fn read(line: &str) -> anyhow::Result<Execution> {
     };
     let digest = text(&line["digest"]).context("no digest")?;
     let at = line["at"].as_i64().context("no time")?;
-    Ok(Execution { key: text(&line["key"]).unwrap_or_default(), digest, fence, at })
+    let (tool, key) = (text(&line["tool"]).unwrap_or_default(), text(&line["key"]).unwrap_or_default());
+    Ok(Execution { tool, key, digest, fence, at })
 }
 
 /// A running effects server on HTTP; dropping it kills it.

@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use serde_json::Value;
 use std::path::Path;
+use toolgate::gate::record::params_hash;
 use toolgate::store::journal::Reader;
 
 /// A record that matters to the invariants.
@@ -20,6 +21,26 @@ pub enum Row {
         session: String,
         /// The token.
         token: u64,
+        /// Under which key it was held and allowed; it is used up.
+        hold: Option<String>,
+    },
+    /// A call waits for a person.
+    Held {
+        /// Under which key.
+        key: String,
+        /// The hold.
+        id: String,
+        /// SHA-256 of the RFC 8785 form of the arguments that are shown.
+        digest: String,
+    },
+    /// A person has said the last word that was needed about a hold, or one too early.
+    Decided {
+        /// Under which key it is held.
+        key: String,
+        /// The hold.
+        id: String,
+        /// What came of it.
+        phase: String,
     },
     /// It is known what became of a call, and its reservation was given back.
     Released {
@@ -37,16 +58,17 @@ pub fn rows(data: &Path) -> anyhow::Result<Vec<Row>> {
     for record in Reader::open(data)? {
         let record = record?;
         // Whatever else stands in a record stands behind the first line.
-        let head = record.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let mut parts = record.bytes.splitn(2, |byte| *byte == b'\n');
+        let (head, body) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let head: Value =
             serde_json::from_str(std::str::from_utf8(head)?).with_context(|| format!("record {}", record.seq))?;
-        rows.extend(read(record.seq, &head));
+        rows.extend(read(record.seq, &head, body));
     }
     Ok(rows)
 }
 
 /// An event as the journal keeps it (`src/store/state/event.rs`); none for every other record.
-pub fn read(seq: u64, head: &Value) -> Option<Row> {
+pub fn read(seq: u64, head: &Value, body: &[u8]) -> Option<Row> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     if let Some(intended) = head.get("intended") {
         return Some(Row::Intent {
@@ -55,7 +77,17 @@ pub fn read(seq: u64, head: &Value) -> Option<Row> {
             digest: text(&intended["entry"]["params_hash"])?,
             session: text(&intended["session"])?,
             token: intended["fence"].as_u64()?,
+            hold: text(&intended["hold"]),
         });
+    }
+    if let Some(held) = head.get("held") {
+        let arguments: Value = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
+        let (key, id) = (text(&held["key"])?, text(&held["hold"]["id"])?);
+        return Some(Row::Held { key, id, digest: params_hash(&arguments) });
+    }
+    if let Some(decided) = head.get("decided") {
+        let (key, id) = (text(&decided["key"])?, text(&decided["id"])?);
+        return Some(Row::Decided { key, id, phase: text(&decided["phase"])? });
     }
     let settled = head.get("settled").filter(|settled| settled["charge"] == "release")?;
     Some(Row::Released { action: text(&settled["action"])? })

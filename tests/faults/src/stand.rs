@@ -2,6 +2,7 @@
 
 use crate::agent::{Agents, boot_time};
 use crate::invariants::Evidence;
+use crate::operators::TOKEN;
 use crate::oracle::{Oracle, executions};
 use crate::rows::rows;
 use crate::wire::{HOST, status};
@@ -67,6 +68,7 @@ struct Running {
     process: Child,
     _output: BufReader<ChildStdout>,
     agents: SocketAddr,
+    operators: SocketAddr,
     since: i64,
 }
 
@@ -106,7 +108,7 @@ impl Stand {
             }
         };
         let text = format!(
-            "listen: 127.0.0.1:0\nallowed_hosts: [{HOST}]\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\npolicies: [policy.yaml]\nservers:\n  \
+            "listen: 127.0.0.1:0\nallowed_hosts: [{HOST}]\nadmin: {{ listen: 127.0.0.1:0, tokens: [ {{ name: ann, token: {TOKEN}, roles: [approver] }} ] }}\ndata: data\npolicies: [policy.yaml]\nservers:\n  \
              oracle: {{ {member} }}\n"
         );
         Ok(std::fs::write(self.directory.path().join("toolgate.yaml"), text)?)
@@ -121,8 +123,9 @@ impl Stand {
             "contracts:\n  \
              oracle__undo: {{ purpose: Takes it back., actions: [write], secrets: [], side_effect: {{ writes: test, rollback: {{ tool: oracle__effect }} }} }}\n  \
              oracle__effect: {{ purpose: a test, actions: [write], side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}, secrets: []{} }}\n  \
+             oracle__held: {{ purpose: a test, actions: [write], side_effect: {{ writes: test, rollback: {{ tool: oracle__undo }} }}, secrets: [], approval: {{ ask: always, hold: 1s }}{} }}\n  \
              oracle__look: {{ purpose: a test, actions: [read], secrets: [], audit: [{name}] }}\n",
-            self.settings.contract
+            self.settings.contract, self.settings.contract
         );
         let path = self.directory.path().join("policy.yaml");
         let new = path.with_extension("new");
@@ -162,11 +165,11 @@ impl Stand {
             while status(operators, "/readyz").await != Some(200) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
-            anyhow::Ok(agents)
+            anyhow::Ok((agents, operators))
         };
-        let agents = tokio::time::timeout(DEADLINE, serving).await.context("toolgate is not ready in time");
-        let agents = agents.and_then(|agents| agents).with_context(|| self.log())?;
-        self.running = Some(Running { process, _output: output, agents, since });
+        let doors = tokio::time::timeout(DEADLINE, serving).await.context("toolgate is not ready in time");
+        let (agents, operators) = doors.and_then(|doors| doors).with_context(|| self.log())?;
+        self.running = Some(Running { process, _output: output, agents, operators, since });
         Ok(Duration::from_nanos(u64::try_from(boot_time() - since)?))
     }
 
@@ -176,6 +179,14 @@ impl Stand {
     /// When toolgate was not started.
     pub fn agents(&self) -> SocketAddr {
         self.running.as_ref().map(|running| running.agents).expect("toolgate runs")
+    }
+
+    /// Where operators are served.
+    ///
+    /// # Panics
+    /// When toolgate was not started.
+    pub fn operators(&self) -> SocketAddr {
+        self.running.as_ref().map(|running| running.operators).expect("toolgate runs")
     }
 
     /// The process that was started.
@@ -251,6 +262,7 @@ impl Stand {
             damage,
             runs: self.runs.clone(),
             faults: self.kills.clone(),
+            excused: agents.excused(),
             canary: Some(CANARY.to_owned()),
             places,
             ..Evidence::default()

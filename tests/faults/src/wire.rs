@@ -10,6 +10,8 @@ use tokio::net::TcpStream;
 pub const HOST: &str = "toolgate.test";
 
 const MODERN: &str = "2026-07-28";
+/// How long an operator waits for the door.
+const OPERATORS: Duration = Duration::from_secs(10);
 
 /// What came back.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,12 +67,41 @@ pub async fn status(address: SocketAddr, path: &str) -> Option<u16> {
     line.split(' ').nth(1)?.parse().ok()
 }
 
+/// A request to the operators' door; its status and its JSON. None while nobody answers.
+pub async fn ask(address: SocketAddr, (method, path): (&str, &str), token: &str, body: &str) -> Option<(u16, Value)> {
+    let asking = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        whole(&mut BufReader::new(stream)).await
+    };
+    let (status, _, text) = tokio::time::timeout(OPERATORS, asking).await.ok()?.ok()?;
+    Some((status, serde_json::from_str(&text).unwrap_or_default()))
+}
+
 async fn hear(mut stream: BufReader<TcpStream>, id: &Value) -> std::io::Result<Heard> {
-    let first = line(&mut stream).await?;
+    let (status, events, text) = whole(&mut stream).await?;
+    let messages: Vec<&str> = if events {
+        text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).collect()
+    } else {
+        vec![text.trim()]
+    };
+    let messages = messages.into_iter().filter(|text| !text.is_empty());
+    let mut responses = messages.filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    Ok(Heard::Answer(status, responses.find(|message| message.get("method").is_none() && message["id"] == *id)))
+}
+
+/// Status and text of an answer, and whether it is an event stream.
+async fn whole(stream: &mut BufReader<TcpStream>) -> std::io::Result<(u16, bool, String)> {
+    let first = line(stream).await?;
     let status = first.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(|| torn("no status"))?;
     let (mut length, mut chunked, mut events) = (0, false, false);
     loop {
-        let line = line(&mut stream).await?.to_ascii_lowercase();
+        let line = line(stream).await?.to_ascii_lowercase();
         match line.split_once(':').map(|(name, value)| (name, value.trim())) {
             None => break,
             Some(("content-length", value)) => length = value.parse().map_err(|_| torn("no length"))?,
@@ -82,7 +113,7 @@ async fn hear(mut stream: BufReader<TcpStream>, id: &Value) -> std::io::Result<H
     let mut body = vec![0; length];
     if chunked {
         loop {
-            let size = usize::from_str_radix(line(&mut stream).await?.trim(), 16).map_err(|_| torn("no chunk"))?;
+            let size = usize::from_str_radix(line(stream).await?.trim(), 16).map_err(|_| torn("no chunk"))?;
             let mut chunk = vec![0; size + 2];
             stream.read_exact(&mut chunk).await?;
             if size == 0 {
@@ -93,15 +124,7 @@ async fn hear(mut stream: BufReader<TcpStream>, id: &Value) -> std::io::Result<H
     } else {
         stream.read_exact(&mut body).await?;
     }
-    let text = String::from_utf8(body).map_err(|_| torn("no text"))?;
-    let messages: Vec<&str> = if events {
-        text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).collect()
-    } else {
-        vec![text.trim()]
-    };
-    let messages = messages.into_iter().filter(|text| !text.is_empty());
-    let mut responses = messages.filter_map(|text| serde_json::from_str::<Value>(text).ok());
-    Ok(Heard::Answer(status, responses.find(|message| message.get("method").is_none() && message["id"] == *id)))
+    Ok((status, events, String::from_utf8(body).map_err(|_| torn("no text"))?))
 }
 
 /// A line that ends: the end of the connection is no end of a line.

@@ -21,6 +21,15 @@ pub enum Fault {
     IgnoreCancel,
     /// The answer is this HTTP status; 401, 429 and 503 without an effect, others after it. Nothing on stdio.
     Status(u16),
+    /// The answer is any HTTP status with any body, whether the effect happened or not. Nothing on stdio.
+    Says {
+        /// The status.
+        status: u16,
+        /// What stands in the answer beside it.
+        body: Body,
+        /// Whether the effect happens first.
+        runs: bool,
+    },
     /// The answer is -32602 and nothing happened.
     InvalidParams,
     /// The answer is -32603 and the effect happened.
@@ -31,7 +40,65 @@ pub enum Fault {
     InputRequired,
 }
 
+/// What stands in an answer beside its status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// Nothing.
+    Empty,
+    /// What proxies say.
+    Text,
+    /// A JSON-RPC error that answers the call.
+    Matching,
+    /// A JSON-RPC error that answers another one.
+    Foreign,
+    /// A JSON-RPC error that answers none.
+    Null,
+    /// Half of a JSON-RPC error.
+    Cut,
+    /// An event stream that breaks.
+    Broken,
+}
+
+impl Body {
+    /// By its word: that of the enum in `snake_case`.
+    fn named(word: &str) -> Self {
+        match word {
+            "text" => Self::Text,
+            "matching" => Self::Matching,
+            "foreign" => Self::Foreign,
+            "null" => Self::Null,
+            "cut" => Self::Cut,
+            "broken" => Self::Broken,
+            _ => Self::Empty,
+        }
+    }
+
+    /// Its type and bytes, for the request of this id.
+    pub fn write(self, id: &Value) -> (&'static str, String) {
+        let error = |id: &Value| {
+            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32050, "message": "told to" } }).to_string()
+        };
+        let half = || error(id)[..20].to_owned();
+        match self {
+            Self::Empty => ("", String::new()),
+            Self::Text => ("text/plain", "upstream connect error or disconnect/reset before headers".to_owned()),
+            Self::Matching => ("application/json", error(id)),
+            Self::Foreign => ("application/json", error(&json!(987_654_321))),
+            Self::Null => ("application/json", error(&Value::Null)),
+            Self::Cut => ("application/json", half()),
+            Self::Broken => ("text/event-stream", format!("data: {}", half())),
+        }
+    }
+}
+
 impl Fault {
+    /// As an object says: `status`, `body` and `runs`.
+    fn told(order: &Value) -> Self {
+        let status = order["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(500);
+        let body = Body::named(order["body"].as_str().unwrap_or_default());
+        Self::Says { status, body, runs: order["runs"] == true }
+    }
+
     /// By its word: those of the enum in `snake_case`, or an HTTP status or JSON-RPC code.
     fn named(word: &str) -> Self {
         match word {
@@ -87,6 +154,7 @@ impl Orders {
         let fault = match order("fault") {
             Value::String(word) => Fault::named(&word),
             Value::Number(number) => Fault::named(&number.to_string()),
+            order @ Value::Object(_) => Fault::told(&order),
             _ => Fault::None,
         };
         Self { fault, before: delay(&order("delay_ms")), after: delay(&order("delay_after_ms")) }

@@ -128,8 +128,10 @@ fn tools() -> Vec<Tool> {
     let schema = json!({ "type": "object", "required": ["key"], "properties": { "key": { "type": "string" } } });
     let schema: JsonObject = schema.as_object().cloned().unwrap_or_default();
     let effect = Tool::new("effect", "Notes one effect under a key. Each call notes another.", schema.clone());
+    let held = Tool::new("held", "Notes one effect under a key, as `effect` does.", schema.clone());
     let look = Tool::new("look", "Changes nothing.", schema);
     vec![
+        held.annotate(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false)),
         effect.annotate(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false)),
         look.annotate(ToolAnnotations::new().read_only(true)),
     ]
@@ -158,7 +160,7 @@ impl ServerHandler for Effects {
             "_meta": { FENCE_KEY: call.meta.get(FENCE_KEY) },
         });
         match &*params.name {
-            "effect" => self.effect(&whole, &orders, &call).await,
+            "effect" | "held" => self.effect(&whole, &orders, &call).await,
             "look" => Ok(CallToolResult::success(vec![ContentBlock::text("nothing changed")]).into()),
             _ => Err(ErrorData::invalid_params("no such tool", None)),
         }

@@ -28,8 +28,12 @@ async fn faulty(request: Request, next: Next) -> Response {
     if let Some(status) = fault.status_before() {
         return bare(status);
     }
+    if let Fault::Says { status, body, runs: false } = fault {
+        return said(status, body.write(&message["id"]));
+    }
     let answer = next.run(Request::from_parts(head, Body::from(bytes))).await;
     match (fault, fault.status_after()) {
+        (Fault::Says { status, body, .. }, _) => said(status, body.write(&message["id"])),
         (_, Some(status)) => bare(status),
         // The connection's task ends, and with it the connection, without a word.
         (Fault::Drop, _) => std::panic::resume_unwind(Box::new("told to drop the connection")),
@@ -41,6 +45,15 @@ async fn faulty(request: Request, next: Next) -> Response {
 fn bare(status: u16) -> Response {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer
+}
+
+fn said(status: u16, (kind, body): (&'static str, String)) -> Response {
+    let mut answer = bare(status);
+    *answer.body_mut() = Body::from(body);
+    if !kind.is_empty() {
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
     answer
 }
 

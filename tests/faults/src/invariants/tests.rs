@@ -10,7 +10,8 @@ const SECOND: i64 = 1_000_000_000;
 
 fn execution(key: &str, token: u64) -> Execution {
     let fence = Fence { session: "s".to_owned(), token, action: format!("action-{token}") };
-    Execution { key: key.to_owned(), digest: format!("digest-{key}"), fence: Some(fence), at: 15 }
+    let tool = if key == "h" { "held" } else { "effect" }.to_owned();
+    Execution { tool, key: key.to_owned(), digest: format!("digest-{key}"), fence: Some(fence), at: 15 }
 }
 
 fn told(key: &str, what: What) -> Told {
@@ -19,17 +20,27 @@ fn told(key: &str, what: What) -> Told {
 
 fn intent(key: &str, token: u64) -> Row {
     let (action, digest) = (format!("action-{token}"), format!("digest-{key}"));
-    Row::Intent { seq: token, action, digest, session: "s".to_owned(), token }
+    let hold = (key == "h").then(|| "hold-key".to_owned());
+    Row::Intent { seq: token, action, digest, session: "s".to_owned(), token, hold }
+}
+
+fn held(id: &str, key: &str) -> Row {
+    Row::Held { key: "hold-key".to_owned(), id: id.to_owned(), digest: format!("digest-{key}") }
+}
+
+fn decided(id: &str, phase: &str) -> Row {
+    Row::Decided { key: "hold-key".to_owned(), id: id.to_owned(), phase: phase.to_owned() }
 }
 
 fn refused(code: &str, retry: &str) -> What {
     What::Refused { code: code.to_owned(), retry: retry.to_owned() }
 }
 
-/// Two calls as they should be: one answered, one re-issued after a kill whose outcome is unknown.
+/// Calls as they should be: one answered, one re-issued after a kill whose outcome is unknown, one held, denied, asked for
+/// anew and allowed.
 fn good() -> Evidence {
     Evidence {
-        executions: vec![execution("a", 1), execution("b", 2)],
+        executions: vec![execution("a", 1), execution("b", 2), execution("h", 3)],
         told: vec![
             told("a", What::Done { replayed: false }),
             told("b", What::Broken("the connection ended".to_owned())),
@@ -37,7 +48,17 @@ fn good() -> Evidence {
             told("b", What::Unknown),
             told("c", refused("amount_out_of_range", "never")),
         ],
-        rows: vec![intent("a", 1), intent("b", 2), Row::Released { action: "action-3".to_owned() }],
+        rows: vec![
+            intent("a", 1),
+            intent("b", 2),
+            Row::Released { action: "action-9".to_owned() },
+            held("one", "h"),
+            decided("one", "denied"),
+            held("two", "h"),
+            decided("two", "pending"),
+            decided("two", "allowed"),
+            intent("h", 3),
+        ],
         runs: vec![(0, 12 * SECOND), (13 * SECOND, 30 * SECOND)],
         faults: vec![12 * SECOND],
         canary: Some("canary-of-gold".to_owned()),
@@ -62,6 +83,16 @@ const BROKEN: &[(&str, &str, Change)] = &[
         run.executions[1].fence = None;
         drop(run.rows.remove(1));
     }),
+    // Nobody has allowed it; only one of two has; it was denied; another one was allowed; other arguments were.
+    ("I3", "h", |run| {
+        let Some(Row::Intent { hold, .. }) = run.rows.last_mut() else { return };
+        *hold = None;
+    }),
+    ("I3", "h", |run| {
+        if let Some(Row::Held { digest, .. }) = run.rows.get_mut(5) {
+            "digest-other".clone_into(digest);
+        }
+    }),
     ("I4", "c", |run| {
         run.executions.push(execution("c", 4));
         run.rows.push(intent("c", 4));
@@ -78,6 +109,7 @@ const BROKEN: &[(&str, &str, Change)] = &[
             digest: "digest-b".to_owned(),
             session: "s".to_owned(),
             token: 1,
+            hold: None,
         };
     }),
     ("I8", "a", |run| run.told[0].text = "it says canary-of-gold".to_owned()),
@@ -109,6 +141,26 @@ fn each_violation_is_found_and_said() {
     }
 }
 
+/// I3, second half: an approval that was not given, or only in part, or taken back, or is another one's, or was used before.
+#[test]
+fn an_intent_without_its_approval_is_found() {
+    let changes: [Change; 5] = [
+        |run| drop(run.rows.remove(7)),
+        |run| run.rows[7] = decided("two", "denied"),
+        |run| run.rows[7] = decided("one", "allowed"),
+        |run| drop(run.rows.drain(3..8)),
+        |run| run.rows.insert(9, intent("h", 4)),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut run = good();
+        change(&mut run);
+        let found = check(&run);
+        let approvals =
+            found.iter().filter(|violation| violation.expected == "an approval that is allowed and not used");
+        assert_eq!(approvals.count(), 1, "{number}: {found:?}");
+    }
+}
+
 /// The rows are read from what the journal keeps.
 #[test]
 fn rows_are_read_from_events() {
@@ -116,8 +168,8 @@ fn rows_are_read_from_events() {
         "entry": { "params_hash": "digest-a" } } });
     let released = json!({ "settled": { "key": "k", "action": "action-1", "charge": "release" } });
     let kept = json!({ "settled": { "key": "k", "action": "action-1", "charge": { "settle": 1 } } });
-    assert_eq!(read(1, &intended), Some(intent("a", 1)));
-    assert_eq!(read(2, &released), Some(Row::Released { action: "action-1".to_owned() }));
-    assert_eq!(read(3, &kept), None);
-    assert_eq!(read(4, &json!({ "action_id": "action-1", "params_hash": "digest-a" })), None);
+    assert_eq!(read(1, &intended, b""), Some(intent("a", 1)));
+    assert_eq!(read(2, &released, b""), Some(Row::Released { action: "action-1".to_owned() }));
+    assert_eq!(read(3, &kept, b""), None);
+    assert_eq!(read(4, &json!({ "action_id": "action-1", "params_hash": "digest-a" }), b""), None);
 }
