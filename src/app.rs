@@ -20,7 +20,7 @@ use crate::relay::Relay;
 use crate::side::Sides;
 use crate::store::claims::Store;
 use crate::store::disabling::Disabling;
-use crate::store::embedded::Embedded;
+use crate::store::embedded::{Embedded, Keeping};
 use crate::store::journal::{self, Journal};
 use crate::store::operator::MOST;
 use crate::store::state::claim::Phase;
@@ -86,9 +86,7 @@ impl App {
         let servers = servers(config, leftovers, sides.clone())?;
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let tools = Arc::new(Toolbox::default());
-        let store = Embedded::keeping(data, (*journal).clone(), Clock::default(), config.ledger.keep);
-        let store = store.context("the store cannot be opened")?;
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store = store(config, &journal)?;
         let gate = Arc::new(Gate {
             policy: policy.clone(),
             tools: tools.clone(),
@@ -275,6 +273,13 @@ async fn count_unknown(gate: Arc<Gate>) {
 fn syncs(health: &journal::Health) -> Synced {
     let bounds = journal::SYNC_BOUNDS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
     Synced { buckets: bounds.zip(health.sync_counts).collect(), seconds: health.sync_time.as_secs_f64() }
+}
+
+/// The store that the configuration describes, on `journal`.
+fn store(config: &Config, journal: &Journal) -> anyhow::Result<Arc<dyn Store>> {
+    let keeping = Keeping { age: config.ledger.keep, archive: None };
+    let store = Embedded::keeping(&config.data, journal.clone(), Clock::default(), keeping);
+    Ok(Arc::new(store.context("the store cannot be opened")?))
 }
 
 /// The listener at `address`.

@@ -28,7 +28,7 @@ use bytes::Bytes;
 use lookup::Lookup;
 use parking_lot::Mutex;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +60,15 @@ pub struct Embedded {
     indexer: Option<std::thread::JoinHandle<()>>,
 }
 
+/// How long closed segments of the journal are kept.
+#[derive(Debug, Clone)]
+pub struct Keeping {
+    /// After their last write.
+    pub age: Duration,
+    /// Where they go then; none: they are removed.
+    pub archive: Option<PathBuf>,
+}
+
 /// What was decided and queued; or refused, with the number of the last record that was decided from.
 type Decided = Result<(Event, Ticket), (Refused, u64)>;
 
@@ -73,8 +82,8 @@ struct Shared {
     waiters: Waiters,
     time: Time,
     pace: indexer::Pace,
-    /// How long closed segments of the journal are kept.
-    retention: Duration,
+    /// How long closed segments of the journal are kept, and where they go.
+    keeping: Keeping,
     /// Behind `lookup`, which is closed first.
     closing: open::Closing,
 }
@@ -83,12 +92,12 @@ impl Embedded {
     /// Opens the store of the data directory `data`, whose journal is `journal`: brings the index up to the journal, or
     /// makes it anew. Calls that were in flight when the last process ended come to rest (SEMANTICS §4). Blocks.
     pub fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Self, Error> {
-        Self::keeping(data, journal, clock, RETENTION)
+        Self::keeping(data, journal, clock, Keeping { age: RETENTION, archive: None })
     }
 
-    /// As `open`, with closed segments of the journal kept for `retention` after their last write.
-    pub fn keeping(data: &Path, journal: Journal, clock: Clock, retention: Duration) -> Result<Self, Error> {
-        let shared = Arc::new(open::open(data, journal, clock, retention)?);
+    /// As `open`, with closed segments of the journal kept as `keeping` says.
+    pub fn keeping(data: &Path, journal: Journal, clock: Clock, keeping: Keeping) -> Result<Self, Error> {
+        let shared = Arc::new(open::open(data, journal, clock, keeping)?);
         let behind = Arc::clone(&shared);
         let indexer = std::thread::Builder::new()
             .name("index".to_owned())

@@ -5,11 +5,13 @@
 //! [`verify`] says whether all of it is as it was written.
 
 use crate::failpoint;
+use crate::model::clock::Clock;
 use crate::model::entry::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod archive;
 mod chain;
 mod compaction;
 mod error;
@@ -22,21 +24,26 @@ mod private;
 mod queue;
 mod reader;
 mod recovery;
+mod seal;
 mod segment;
 mod summary;
 mod verify;
 mod waiting;
 mod walk;
+mod witness;
 mod writer;
 
 pub use chain::Head;
 pub use compaction::{Dropped, Retention};
 pub use error::{Error, Problem};
+pub use frame::REKEYED;
 pub use health::{Health, SYNC_BOUNDS, State};
 pub use item::{Item, MAX_EVENT, MAX_GROUP};
 pub use reader::{Reader, Record};
-pub use verify::{Report, Unfinished, verify};
+pub use seal::{Key, KeyId, Keys, SHORTEST_KEY, Stretch, TooShort};
+pub use verify::{Against, Report, Unfinished, check, verify};
 pub use waiting::Ticket;
+pub use witness::{Proof, Witness};
 
 pub(super) use place::replace;
 
@@ -90,6 +97,7 @@ struct Owner {
     data: PathBuf,
     /// Where the segments lie.
     dir: PathBuf,
+    keys: Keys,
     queue: Arc<Queue>,
     epoch: u64,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -99,18 +107,25 @@ impl Journal {
     /// Opens the journal of the data directory `data`, which is made when it does not exist. Takes the lock, cuts a torn
     /// tail, counts the epoch up durably and starts the writer. Blocks for as long as the newest segment takes to read.
     pub fn open(data: &Path, options: Options) -> Result<Self, Error> {
-        Self::open_on(data, options, Box::new(|file| Box::new(file)))
+        Self::open_sealed(data, options, Keys::default())
     }
 
-    /// Like `open`, writing through what `wrap` makes of a segment's file.
-    fn open_on(data: &Path, options: Options, wrap: medium::Wrap) -> Result<Self, Error> {
+    /// As `open`; every batch is sealed with the current one of `keys`. A journal that is sealed already is only opened with the
+    /// key of its last seal. Where that is not the current one, a record says that another seals from here on, or none.
+    pub fn open_sealed(data: &Path, options: Options, keys: Keys) -> Result<Self, Error> {
+        Self::open_on(data, (options, keys), Box::new(|file| Box::new(file)))
+    }
+
+    /// Like `open_sealed`, writing through what `wrap` makes of a segment's file.
+    fn open_on(data: &Path, (options, keys): (Options, Keys), wrap: medium::Wrap) -> Result<Self, Error> {
         let place = place::Place::claim(data)?;
         let dir = place.dir.clone();
         compaction::sweep_unfinished(&dir).map_err(|source| Error::io("tidy", &dir, source))?;
         compaction::sweep(&dir)?;
-        let recovered = recovery::recover(&place)?;
+        let recovered = recovery::recover(&place, &keys)?;
         let epoch = place.next_epoch(recovered.epoch)?;
-        let writer = writer::Writer::new(place, options, wrap, recovered.tail, epoch)?;
+        let setting = writer::Setting { options, wrap, keys: keys.clone(), epoch };
+        let writer = writer::Writer::new(place, setting, recovered)?;
         let head = writer.head();
         let queue = Arc::new(Queue::new(&options, head));
         let shared = Arc::clone(&queue);
@@ -119,7 +134,7 @@ impl Journal {
             .spawn(move || writer::run(writer, &shared))
             .map_err(|source| Error::io("start the journal's writer for", data, source))?;
         tracing::info!(%head, epoch, "the journal is open");
-        Ok(Self(Arc::new(Owner { data: data.to_owned(), dir, queue, epoch, thread: Some(thread) })))
+        Ok(Self(Arc::new(Owner { data: data.to_owned(), dir, keys, queue, epoch, thread: Some(thread) })))
     }
 
     /// Queues `entry` to be written within [`Options::gather`] and synced within [`Options::sync_every`]. Never waits:
@@ -185,6 +200,11 @@ impl Journal {
             Ok(_) | Err(Error::Closed) => Waiting::new(&self.0.queue, Until::Ended).await,
             Err(error) => Err(error),
         }
+    }
+
+    /// Where the journal stands, as far as it is synced, for another place to keep; sealed where the journal is.
+    pub fn witness(&self) -> Witness {
+        Witness::new(self.health().head, Clock.wall(), &self.0.keys)
     }
 
     /// How the journal is doing.

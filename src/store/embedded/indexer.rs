@@ -4,10 +4,10 @@ use super::super::claims::Error;
 use super::super::journal::{self, Retention};
 use super::super::state::Millis;
 use super::super::state::digest::Digest;
-use super::Shared;
 use super::heal::Tries;
 use super::index::{Applied, Changes, Index};
 use super::park::block_on;
+use super::{Keeping, Shared};
 use parking_lot::{Condvar, Mutex};
 use std::path::Path;
 use std::time::Duration;
@@ -207,7 +207,8 @@ impl Shared {
     /// later: it only costs room.
     pub(super) fn tidy(&self) {
         let upto = self.table.lock().indexed;
-        let retention = Retention { upto, age: self.retention };
+        let Keeping { age, archive } = &self.keeping;
+        let retention = Retention { upto, age: *age, archive: archive.as_deref() };
         let compacted = self.lookup.ask(|index| {
             let carried = index.carried().map(|event| {
                 event

@@ -10,12 +10,12 @@ use super::super::state::event::Evidence;
 use super::super::table::{Kept, Table};
 use super::super::time::{Anchor, Time};
 use super::super::waiters::Waiters;
-use super::Shared;
 use super::index::{Applied, Index};
 use super::indexer::Pace;
 use super::lookup::Lookup;
 use super::park::block_on;
 use super::replay::Replay;
+use super::{Keeping, Shared};
 use crate::model::clock::Clock;
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -23,7 +23,6 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// The mark of an index in use.
 const RUNNING: &str = "running";
@@ -39,7 +38,7 @@ const BROKEN: &str = "broken";
 const IN_FLIGHT: usize = 1 << 16;
 
 /// Opens everything and settles what a crash left in flight.
-pub(super) fn open(data: &Path, journal: Journal, clock: Clock, retention: Duration) -> Result<Shared, Error> {
+pub(super) fn open(data: &Path, journal: Journal, clock: Clock, keeping: Keeping) -> Result<Shared, Error> {
     let (dir, boot) = (index_path(data), boot_id());
     let last = last_mark(data);
     let same_boot = last.as_ref().is_some_and(|last| last.boot == boot && !boot.is_empty());
@@ -66,7 +65,7 @@ pub(super) fn open(data: &Path, journal: Journal, clock: Clock, retention: Durat
     let holds = open.into_iter().map(|(key, value)| (key, Kept { value, change: 0 })).collect();
     let table = Table { token: applied.token, last: applied.seq, indexed: applied.seq, holds, ..Table::default() };
     let (table, lookup, waiters, pace) = (Mutex::new(table), Lookup::new(index), Waiters::default(), Pace::default());
-    let mut shared = Shared { table, lookup, journal, results, marks, waiters, time, pace, retention, closing };
+    let mut shared = Shared { table, lookup, journal, results, marks, waiters, time, pace, keeping, closing };
     shared.settle_crashed(sent.as_ref().filter(|_| same_boot))?;
     shared.closing.anchor = Some(shared.time.anchor());
     shared.closing.trust()?;

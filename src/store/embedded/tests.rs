@@ -9,7 +9,7 @@ use crate::store::state::tests::{ask, intent, named, settle, unknown, word};
 fn store(data: &Path) -> Embedded {
     let options = Options { gather: Duration::ZERO, reserve_bytes: 0, segment_bytes: 4096, ..Options::default() };
     let journal = Journal::open(data, options).unwrap();
-    Embedded::keeping(data, journal, Clock, Duration::ZERO).unwrap()
+    Embedded::keeping(data, journal, Clock, Keeping { age: Duration::ZERO, archive: None }).unwrap()
 }
 
 async fn call(store: &Embedded, key: &str, phase: Phase) {

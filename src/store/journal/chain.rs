@@ -24,8 +24,7 @@ pub(super) fn hash(frame: &[u8]) -> Hash {
 
 impl fmt::Display for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.seq)?;
-        self.hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{}:{}", self.seq, hex(&self.hash))
     }
 }
 
@@ -39,23 +38,34 @@ impl FromStr for Head {
 
     fn from_str(text: &str) -> Result<Self, NoHead> {
         let (seq, hex) = text.trim().split_once(':').ok_or(NoHead)?;
-        let digits: Vec<u32> = hex.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>().ok_or(NoHead)?;
-        if digits.len() != 64 {
-            return Err(NoHead);
-        }
-        let mut hash = [0; 32];
-        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = u8::try_from(pair[0] << 4 | pair[1]).map_err(|_| NoHead)?;
-        }
+        let hash = unhex(hex).ok_or(NoHead)?;
         Ok(Self { seq: seq.parse().map_err(|_| NoHead)?, hash })
     }
 }
 
-/// The first hex digits of `hash`, for people.
-pub(super) fn short(hash: &Hash) -> String {
-    hash[..6].iter().fold(String::new(), |mut text, byte| {
+/// `bytes` in hex digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// The bytes that `text` gives in hex digits; none when it is something else.
+pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits: Vec<u32> = text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
+    let mut bytes = [0; N];
+    if digits.len() != 2 * N {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = u8::try_from(pair[0] << 4 | pair[1]).ok()?;
+    }
+    Some(bytes)
+}
+
+/// The first hex digits of `hash`, for people.
+pub(super) fn short(hash: &Hash) -> String {
+    hex(&hash[..6])
 }

@@ -7,7 +7,7 @@ use super::error::Error;
 use super::item::Group;
 use super::summary::{self, Header, Summary};
 use super::walk::{Step, Walk};
-use super::{Journal, place, segment};
+use super::{Journal, archive, place, segment};
 use crate::model::clock::Clock;
 use jiff::Timestamp;
 use std::path::Path;
@@ -15,11 +15,13 @@ use std::time::{Duration, SystemTime};
 
 /// What may be dropped.
 #[derive(Debug, Clone, Copy)]
-pub struct Retention {
+pub struct Retention<'a> {
     /// Records up to this one are in the state that is carried, and nobody needs to read them.
     pub upto: u64,
     /// How long after its last write a segment is kept.
     pub age: Duration,
+    /// Where segments go then; none: they are removed.
+    pub archive: Option<&'a Path>,
 }
 
 /// What was dropped.
@@ -37,6 +39,8 @@ pub struct Dropped {
 struct Plan {
     header: Header,
     dropped: Dropped,
+    /// The first records of the segments.
+    segments: Vec<u64>,
 }
 
 impl Journal {
@@ -48,20 +52,29 @@ impl Journal {
     /// should be a thread of its own; one at a time.
     pub async fn compact(
         &self,
-        retention: Retention,
+        retention: Retention<'_>,
         carried: impl Iterator<Item = Result<Vec<u8>, Error>>,
     ) -> Result<Option<Dropped>, Error> {
         let dir = &self.0.dir;
         let state = retention.upto;
         self.until(state).await?;
         let Some(last) = droppable(dir, state, retention.age)? else { return Ok(None) };
-        let plan = plan(&self.0.data, last, state)?;
-        let seal = summary::prepare(dir, &plan.header, carried)?;
+        let plan = plan(&self.0.data, last, retention)?;
+        // Before anything says that they are gone: what a crash leaves in the archive is there once more, and the same.
+        if let Some(to) = retention.archive {
+            archive::take(dir, to, &plan.segments)?;
+        }
+        let seal = summary::prepare(dir, &plan.header, self.0.keys.current.as_ref(), carried)?;
         let last = self.0.queue.push(&Group::of(super::frame::SEAL, &seal), true)?;
         self.until(last).await?;
         summary::publish(dir, &plan.header)?;
         sweep(dir)?;
-        tracing::info!(last = plan.dropped.last, bytes = plan.dropped.bytes, "old segments of the journal are dropped");
+        let Dropped { last, segments, bytes } = plan.dropped;
+        if let Some(to) = retention.archive {
+            tracing::info!(last, segments, bytes, to = %to.display(), "old segments of the ledger are archived");
+        } else {
+            tracing::info!(last, segments, bytes, "old segments of the ledger are dropped; these records are gone");
+        }
         Ok(Some(plan.dropped))
     }
 }
@@ -91,12 +104,13 @@ fn age_of(written: SystemTime) -> Option<Duration> {
 }
 
 /// Reads what is to go, up to record `last`.
-fn plan(data: &Path, last: u64, state: u64) -> Result<Plan, Error> {
+fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error> {
+    let state = retention.upto;
     let mut walk = Walk::begin(data)?;
     let base = walk.base;
     let mut dropped = Dropped { last, segments: 0, bytes: 0 };
     let mut before = base.map(|base| (base.first, base.before));
-    let mut end = None;
+    let (mut end, mut gone) = (None, Vec::new());
     loop {
         match walk.step()? {
             Step::Segment(header) if header.first > last => {
@@ -105,6 +119,7 @@ fn plan(data: &Path, last: u64, state: u64) -> Result<Plan, Error> {
             }
             Step::Segment(header) => {
                 before.get_or_insert((header.first, header.chain));
+                gone.push(header.first);
                 dropped.segments += 1;
                 dropped.bytes += segment::HEADER;
             }
@@ -116,7 +131,14 @@ fn plan(data: &Path, last: u64, state: u64) -> Result<Plan, Error> {
         return Err(Error::Damaged(walk.wrong("the segment after those to be dropped is missing")));
     };
     let bytes = dropped.bytes + base.map_or(0, |base| base.dropped);
-    Ok(Plan { header: Header { segments, first, last, state, dropped: bytes, before, after }, dropped })
+    let archived = match (retention.archive, base) {
+        (Some(_), None) => first,
+        (Some(_), Some(base)) if base.archived > 0 => base.archived,
+        (Some(_), Some(base)) => base.last + 1,
+        (None, _) => 0,
+    };
+    let header = Header { segments, first, last, state, dropped: bytes, before, after, archived, sealed: false };
+    Ok(Plan { header, dropped, segments: gone })
 }
 
 /// Removes what the newest summary stands for, older summaries, and what was never finished.

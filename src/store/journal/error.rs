@@ -1,5 +1,6 @@
 //! What can go wrong with the journal, said so that an operator knows what to do.
 
+use super::seal::KeyId;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,17 @@ pub enum Error {
     /// The journal is not as it was written.
     #[error("{0}")]
     Damaged(Problem),
+    /// The journal is sealed with a key that is not given.
+    #[error(
+        "the journal in {} is sealed with the key `{key}`: name where it is under `ledger.seal`, as `key` or among `previous`; \
+         if nobody has it any more, write `previous: [{{ lost: {key} }}]`, and a new `key`", .dir.display()
+    )]
+    KeyMissing {
+        /// Where the segments lie.
+        dir: PathBuf,
+        /// Which key.
+        key: KeyId,
+    },
     /// A record that stands as it was written makes no sense.
     #[error("record {seq} can't be read, perhaps a newer toolgate wrote it: {why}")]
     Unreadable {

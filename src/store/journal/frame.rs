@@ -5,12 +5,15 @@
 //!  4  crc       u32  CRC32C of the payload
 //!  8  first     u64  number of its first record
 //! 16  count     u32  records
-//! 20  flags     u32  0
+//! 20  flags     u32  1: sealed; 0: not
 //! 24  epoch     u64  which run wrote it
 //! 32  synced    u64  the last record known to be synced when it was written
 //! 40  previous  32   hash over the frame before it
 //! 72  crc       u32  CRC32C of the 72 bytes above
 //! 76  payload        records: kind u8, length u32, bytes
+//!     key       8    which key sealed it; only when sealed
+//!     seal      32   HMAC-SHA256 over the hash over everything above; only when sealed
+//!     crc       u32  CRC32C of the key and the seal; only when sealed
 //!     end       u8   0xA5
 //! ```
 //!
@@ -18,8 +21,10 @@
 //! Anything else that does not fit was changed afterwards. `synced` tells, for a bad frame with good ones after it,
 //! whether it had been whole once.
 
-use super::chain::{Hash, Head, hash};
+use super::chain::{Hash, Head};
+use super::seal::{Key, KeyId, Seal};
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -30,6 +35,12 @@ pub(super) const HEADER: usize = 76;
 pub(super) const RECORD: usize = 5;
 /// The last byte of a frame.
 const END: u8 = 0xA5;
+/// The flag of a sealed batch.
+const SEALED: u32 = 1;
+/// Bytes of a key's id; of it and the seal; and of these and their checksum.
+const KEY_ID: usize = 8;
+const SEAL_BYTES: usize = KEY_ID + 32;
+const TRAILER: usize = SEAL_BYTES + 4;
 /// No batch is larger: what a reader allocates for one is bounded.
 pub(super) const MAX_PAYLOAD: usize = 4 << 20;
 
@@ -40,6 +51,8 @@ pub(super) const EVENT: u8 = 2;
 
 /// A record that vouches for a summary: the last record it stands for (u64), and its hash.
 pub(super) const SEAL: u8 = 3;
+/// A record that another key seals from here on, or none: `{"time", "key", "previous"}`.
+pub const REKEYED: u8 = 4;
 
 /// Part of `bytes` as an array; zeros where they end too early.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -60,6 +73,7 @@ pub(super) struct Header {
     pub(super) epoch: u64,
     pub(super) synced: u64,
     previous: Hash,
+    sealed: bool,
 }
 
 impl Header {
@@ -69,6 +83,7 @@ impl Header {
         out[4..8].copy_from_slice(&self.crc.to_le_bytes());
         out[8..16].copy_from_slice(&self.first.to_le_bytes());
         out[16..20].copy_from_slice(&self.count.to_le_bytes());
+        out[20..24].copy_from_slice(&(if self.sealed { SEALED } else { 0 }).to_le_bytes());
         out[24..32].copy_from_slice(&self.epoch.to_le_bytes());
         out[32..40].copy_from_slice(&self.synced.to_le_bytes());
         out[40..72].copy_from_slice(&self.previous);
@@ -90,8 +105,9 @@ impl Header {
             epoch: u64::from_le_bytes(array(bytes, 24)),
             synced: u64::from_le_bytes(array(bytes, 32)),
             previous: array(bytes, 40),
+            sealed: u32::from_le_bytes(array(bytes, 20)) == SEALED,
         };
-        if u32::from_le_bytes(array(bytes, 20)) != 0 {
+        if !matches!(u32::from_le_bytes(array(bytes, 20)), 0 | SEALED) {
             return Err("the batch has flags this toolgate does not know; a newer one wrote it");
         }
         if header.length as usize > MAX_PAYLOAD || header.length == 0 || header.count == 0 {
@@ -106,11 +122,13 @@ impl Header {
 pub(super) struct Frame {
     bytes: Vec<u8>,
     count: u32,
+    /// Bytes after the payload, once it is complete.
+    trailer: usize,
 }
 
 impl Frame {
     pub(super) fn new() -> Self {
-        Self { bytes: vec![0; HEADER], count: 0 }
+        Self { bytes: vec![0; HEADER], count: 0, trailer: 0 }
     }
 
     /// Bytes of the records so far.
@@ -129,8 +147,8 @@ impl Frame {
         self.count
     }
 
-    /// Completes the batch as the one after `head`; gives the frame and the head after it.
-    pub(super) fn seal(&mut self, head: Head, epoch: u64, synced: u64) -> (&[u8], Head) {
+    /// Completes the batch as the one after `head`, sealed with `key` when there is one; gives the frame and the head after it.
+    pub(super) fn complete(&mut self, head: Head, (epoch, synced): (u64, u64), key: Option<&Key>) -> (&[u8], Head) {
         let header = Header {
             length: u32::try_from(self.payload()).unwrap_or(u32::MAX),
             crc: crc32c::crc32c(&self.bytes[HEADER..]),
@@ -139,15 +157,28 @@ impl Frame {
             epoch,
             synced,
             previous: head.hash,
+            sealed: key.is_some(),
         };
         self.bytes[..HEADER].copy_from_slice(&header.encode());
+        let length = self.bytes.len();
+        let mut hash = Sha256::new_with_prefix(&self.bytes);
+        if let Some(key) = key {
+            let seal = key.seal(&hash.clone().finalize().into());
+            self.bytes.extend_from_slice(&key.id().0);
+            self.bytes.extend_from_slice(&seal);
+            let crc = crc32c::crc32c(&self.bytes[length..]);
+            self.bytes.extend_from_slice(&crc.to_le_bytes());
+        }
         self.bytes.push(END);
-        (&self.bytes, Head { seq: head.seq + u64::from(self.count), hash: hash(&self.bytes) })
+        self.trailer = self.bytes.len() - length;
+        hash.update(&self.bytes[length..]);
+        (&self.bytes, Head { seq: head.seq + u64::from(self.count), hash: hash.finalize().into() })
     }
 
-    /// Undoes `seal`: the batch could not be written.
+    /// Undoes `complete`: the batch could not be written.
     pub(super) fn reopen(&mut self) {
-        self.bytes.pop();
+        self.bytes.truncate(self.bytes.len() - self.trailer);
+        self.trailer = 0;
     }
 
     /// Begins the next batch.
@@ -155,7 +186,7 @@ impl Frame {
         self.bytes.truncate(HEADER);
         // One unusually large batch must not hold its memory for ever.
         self.bytes.shrink_to(2 << 20);
-        self.count = 0;
+        (self.count, self.trailer) = (0, 0);
     }
 }
 
@@ -166,6 +197,8 @@ pub(super) struct Batch {
     pub(super) payload: Bytes,
     /// Bytes of the frame.
     pub(super) size: u64,
+    /// Its seal, not judged yet; none when it has none.
+    pub(super) seal: Option<Box<Seal>>,
     /// The head after it.
     pub(super) head: Head,
 }
@@ -212,7 +245,8 @@ pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<Found> {
         Err(what) => return Ok(Found::Bad(what)),
     };
     let length = header.length as usize;
-    let mut frame = vec![0; HEADER + length + 1];
+    let end = HEADER + length;
+    let mut frame = vec![0; end + if header.sealed { TRAILER } else { 0 } + 1];
     frame[..HEADER].copy_from_slice(&raw);
     read_up_to(file, &mut frame[HEADER..], at + HEADER as u64)?;
     match frame.last() {
@@ -220,22 +254,38 @@ pub(super) fn read(file: &File, at: u64, head: &Head) -> io::Result<Found> {
         Some(0) => return Ok(Found::Partial),
         _ => return Ok(Found::Bad("the batch does not end where it should")),
     }
-    if crc32c::crc32c(&frame[HEADER..HEADER + length]) != header.crc {
-        return Ok(Found::Bad("the batch does not match its checksum"));
+    if let Some(what) = unfit(&frame, &header, head) {
+        return Ok(Found::Bad(what));
+    }
+    let mut hash = Sha256::new_with_prefix(&frame[..end]);
+    let seal = header.sealed.then(|| {
+        let (key, mac) = (KeyId(array(&frame, end)), array(&frame, end + KEY_ID));
+        Box::new(Seal { key, mac, digest: hash.clone().finalize().into() })
+    });
+    hash.update(&frame[end..]);
+    let head = Head { seq: head.seq + u64::from(header.count), hash: hash.finalize().into() };
+    let size = frame.len() as u64;
+    let payload = Bytes::from(frame).slice(HEADER..end);
+    Ok(Found::Whole(Batch { header, payload, size, seal, head }))
+}
+
+/// Why the whole `frame` is not the one after `head`.
+fn unfit(frame: &[u8], header: &Header, head: &Head) -> Option<&'static str> {
+    let (payload, trailer) = frame[HEADER..].split_at(header.length as usize);
+    let sealed_as = |crc| trailer.get(..SEAL_BYTES).is_some_and(|seal| crc32c::crc32c(seal) == crc);
+    if crc32c::crc32c(payload) != header.crc {
+        return Some("the batch does not match its checksum");
+    }
+    if header.sealed && !sealed_as(u32::from_le_bytes(array(trailer, SEAL_BYTES))) {
+        return Some("the batch's seal does not match its checksum");
     }
     if header.first != head.seq + 1 {
-        return Ok(Found::Bad("the batch's records don't follow on the ones before"));
+        return Some("the batch's records don't follow on the ones before");
     }
     if header.previous != head.hash {
-        return Ok(Found::Bad("the batch is not chained to the one before it: something was changed or exchanged"));
+        return Some("the batch is not chained to the one before it: something was changed or exchanged");
     }
-    if records(&frame[HEADER..HEADER + length]) != Some(header.count) {
-        return Ok(Found::Bad("the batch does not hold the records it should"));
-    }
-    let head = Head { seq: head.seq + u64::from(header.count), hash: hash(&frame) };
-    let size = frame.len() as u64;
-    let payload = Bytes::from(frame).slice(HEADER..HEADER + length);
-    Ok(Found::Whole(Batch { header, payload, size, head }))
+    (records(payload) != Some(header.count)).then_some("the batch does not hold the records it should")
 }
 
 /// The records in `payload`: their kinds and bytes.

@@ -53,7 +53,7 @@ impl Place {
 }
 
 /// Makes `dir`, for us alone, so that it is either there for good or not at all.
-fn make_dir(dir: &Path) -> io::Result<()> {
+pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     if dir.is_dir() {
         return Ok(());
     }

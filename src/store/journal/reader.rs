@@ -18,7 +18,7 @@ const LIMITS: Limits = Limits { bytes: frame::MAX_PAYLOAD, ..FROM_SERVER };
 pub struct Record {
     /// Its number, from 1.
     pub seq: u64,
-    /// What it holds: 1 an entry, 2 an event. Kinds a newer toolgate writes are read past.
+    /// What it holds: 1 an entry, 2 an event, [`REKEYED`](super::REKEYED) that another key seals. Kinds a newer toolgate writes are read past.
     pub kind: u8,
     /// Its bytes.
     pub bytes: Bytes,
@@ -70,7 +70,12 @@ impl Reader {
 
     /// Begins with the record after `seq`, at its segment: what is before that is neither read nor checked.
     pub fn after(data: &Path, seq: u64) -> Result<Self, Error> {
-        let walk = Walk::begin_before(data, seq.saturating_add(1))?;
+        Self::after_in(data, None, seq)
+    }
+
+    /// As `after`; what was dropped is read from the `archive`, as far as it is there.
+    pub fn after_in(data: &Path, archive: Option<&Path>, seq: u64) -> Result<Self, Error> {
+        let walk = Walk::begin_before(data, archive, seq.saturating_add(1))?;
         Ok(Self { walk, rest: Bytes::new(), seq: 0, after: seq, carried: None, anew: false })
     }
 

@@ -4,6 +4,7 @@ use super::chain::Head;
 use super::error::{Error, Problem};
 use super::frame::{self, Found};
 use super::place::Place;
+use super::seal::{KeyId, Keys, Watch, Wrong};
 use super::segment;
 use super::summary::Summary;
 use crate::owners::fresh;
@@ -17,26 +18,28 @@ pub(super) struct Recovered {
     pub(super) epoch: u64,
     /// The newest segment; none in a new journal.
     pub(super) tail: Option<Tail>,
+    /// Which key seals there.
+    pub(super) key: Option<KeyId>,
 }
 
 /// The newest segment.
 pub(super) struct Tail {
     pub(super) file: File,
-    pub(super) number: u64,
+    pub(super) header: segment::Header,
     /// Where the next batch goes.
     pub(super) offset: u64,
     pub(super) head: Head,
 }
 
-/// Finds the end of the journal, and cuts what follows it.
-pub(super) fn recover(place: &Place) -> Result<Recovered, Error> {
+/// Finds the end of the journal, and cuts what follows it. A seal there that does not fit is damage.
+pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
     let listed = segment::list(&place.dir).map_err(|source| Error::io("read", &place.dir, source))?;
     let Some(first) = listed.last() else {
         if let Some(summary) = Summary::open(&place.dir)? {
             let first = summary.header.last + 1;
             return Err(damaged(first, 0, first, "the segments after the summary are missing"));
         }
-        return Ok(Recovered { epoch: 0, tail: None });
+        return Ok(Recovered { epoch: 0, tail: None, key: None });
     };
     let path = place.dir.join(segment::name(*first));
     let failed = |source| Error::io("read", &path, source);
@@ -45,10 +48,15 @@ pub(super) fn recover(place: &Place) -> Result<Recovered, Error> {
     if header.first != *first {
         return Err(damaged(*first, 0, *first, "the segment's name and header differ"));
     }
+    let mut watch = Watch::new(keys);
+    watch.segment(&header);
     let mut end = End { head: header.head(), offset: segment::HEADER, epoch: header.epoch };
     let last = loop {
         match frame::read(&file, end.offset, &end.head).map_err(failed)? {
             Found::Whole(batch) => {
+                watch
+                    .batch(&batch)
+                    .map_err(|wrong| unsealed(wrong, place, (*first, end.offset, batch.header.first)))?;
                 end.offset += batch.size;
                 end.head = batch.head;
                 end.epoch = end.epoch.max(batch.header.epoch);
@@ -69,8 +77,22 @@ pub(super) fn recover(place: &Place) -> Result<Recovered, Error> {
             "the last batch was not finished and is cut off; nobody was told it was written");
     }
     file.set_len(end.offset).and_then(|()| file.sync_all()).map_err(|source| Error::io("cut", &path, source))?;
-    let tail = Tail { file, number: header.number, offset: end.offset, head: end.head };
-    Ok(Recovered { epoch: end.epoch, tail: Some(tail) })
+    let tail = Tail { file, header, offset: end.offset, head: end.head };
+    Ok(Recovered { epoch: end.epoch, tail: Some(tail), key: watch.last })
+}
+
+/// A key that is not there is asked for; everything else was written by somebody else.
+fn unsealed(wrong: Wrong, place: &Place, (first, offset, seq): (u64, u64, u64)) -> Error {
+    match wrong {
+        Wrong::Unknown(key) => Error::KeyMissing { dir: place.dir.clone(), key },
+        wrong @ (Wrong::Forged(_) | Wrong::Replaced(_) | Wrong::Bare(_) | Wrong::Never(_) | Wrong::Outdated(..)) => {
+            let what = format!(
+                "{wrong}. toolgate does not write to such a journal; look with `toolgate ledger verify`, then move the \
+                 journal directory away to begin a new one"
+            );
+            Error::Damaged(Problem { segment: segment::name(first), offset, seq, what })
+        }
+    }
 }
 
 struct End {

@@ -3,13 +3,14 @@
 //! ```text
 //!  0  magic    8    "TGJOURNL"
 //!  8  version  u32  1
-//! 12  hashing  u32  1: SHA-256 without a key
+//! 12  hashing  u32  1: SHA-256 without a key; 2: batches may be sealed
 //! 16  number   u64  segments counted from 1
 //! 24  first    u64  number of its first record
 //! 32  epoch    u64  which run began it
 //! 40  chain    32   hash over the last frame of the segment before; random in the first, so that no two journals
 //!                   have the same chain
-//! 72  zeros    20
+//! 72  key      8    which key sealed the batch before; zeros: it was not sealed, or there is none
+//! 80  zeros    12
 //! 92  crc      u32  CRC32C of the 92 bytes above
 //! 96  batches
 //! ```
@@ -17,6 +18,7 @@
 use super::chain::{Hash, Head, hash};
 use super::error::Stop;
 use super::frame::array;
+use super::seal::KeyId;
 use super::{place, summary};
 use crate::owners::fresh;
 use std::fs::File;
@@ -29,6 +31,7 @@ pub(super) const HEADER: u64 = 96;
 const MAGIC: [u8; 8] = *b"TGJOURNL";
 const VERSION: u32 = 1;
 const SHA256: u32 = 1;
+const SEALED: u32 = 2;
 
 /// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,23 +40,33 @@ pub(super) struct Header {
     pub(super) first: u64,
     pub(super) epoch: u64,
     pub(super) chain: Hash,
+    /// Whether its batches may be sealed. Who does not know of seals must not take them for torn writes.
+    pub(super) sealed: bool,
+    /// Which key sealed the batch before.
+    pub(super) key: Option<KeyId>,
 }
 
 impl Header {
-    /// The header of the segment after `number`, which ended at `head`.
+    /// The header of the segment after `number`, which ended at `head`; its batches are not sealed.
     pub(super) fn after(number: u64, head: Head, epoch: u64) -> Self {
-        Self { number: number + 1, first: head.seq + 1, epoch, chain: head.hash }
+        Self { number: number + 1, first: head.seq + 1, epoch, chain: head.hash, sealed: false, key: None }
+    }
+
+    /// The same where batches are sealed, and `key` has sealed the last one.
+    pub(super) fn sealing(self, key: Option<KeyId>) -> Self {
+        Self { sealed: true, key, ..self }
     }
 
     fn encode(&self) -> [u8; 96] {
         let mut out = [0; 96];
         out[..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        out[12..16].copy_from_slice(&SHA256.to_le_bytes());
+        out[12..16].copy_from_slice(&(if self.sealed { SEALED } else { SHA256 }).to_le_bytes());
         out[16..24].copy_from_slice(&self.number.to_le_bytes());
         out[24..32].copy_from_slice(&self.first.to_le_bytes());
         out[32..40].copy_from_slice(&self.epoch.to_le_bytes());
         out[40..72].copy_from_slice(&self.chain);
+        out[72..80].copy_from_slice(&self.key.map_or([0; 8], |key| key.0));
         let crc = crc32c::crc32c(&out[..92]);
         out[92..].copy_from_slice(&crc.to_le_bytes());
         out
@@ -66,7 +79,8 @@ impl Header {
         if u32::from_le_bytes(array(bytes, 92)) != crc32c::crc32c(&bytes[..92]) {
             return Err("the segment's header does not match its checksum");
         }
-        if u32::from_le_bytes(array(bytes, 8)) != VERSION || u32::from_le_bytes(array(bytes, 12)) != SHA256 {
+        let hashing = u32::from_le_bytes(array(bytes, 12));
+        if u32::from_le_bytes(array(bytes, 8)) != VERSION || !matches!(hashing, SHA256 | SEALED) {
             return Err("a newer toolgate wrote this segment; read it with that one");
         }
         Ok(Self {
@@ -74,6 +88,8 @@ impl Header {
             first: u64::from_le_bytes(array(bytes, 24)),
             epoch: u64::from_le_bytes(array(bytes, 32)),
             chain: array(bytes, 40),
+            sealed: hashing == SEALED,
+            key: KeyId::read(array(bytes, 72)),
         })
     }
 

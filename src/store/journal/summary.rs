@@ -3,7 +3,7 @@
 //! ```text
 //!   0  magic     8    "TGSUMMRY"
 //!   8  version   u32  1
-//!  12  hashing   u32  1: SHA-256 without a key
+//!  12  hashing   u32  1: SHA-256 without a key; 2: batches may be sealed
 //!  16  segments  u64  number of the last segment it stands for
 //!  24  first     u64  number of the first record it stands for
 //!  32  last      u64  and of the last one
@@ -11,7 +11,8 @@
 //!  48  dropped   u64  bytes of the segments it stands for
 //!  56  before    32   the chain before the first of them
 //!  88  after     32   hash over the last frame of the last of them
-//! 120  zeros     36
+//! 120  archived  u64  the first record from which on everything it stands for is in the archive; 0: not all of it is
+//! 128  zeros     28
 //! 156  crc       u32  CRC32C of the 156 bytes above
 //! 160  batches        as in a segment, counted from 1: the events that are carried; then one of one seal
 //! ```
@@ -23,6 +24,7 @@ use super::chain::{Hash, Head, hash};
 use super::error::{Error, Problem};
 use super::frame::{self, Batch, EVENT, Found, Frame, SEAL, array};
 use super::item::{Group, MAX_EVENT};
+use super::seal::{Judged, Key, Keys, Seal};
 use super::{place, segment};
 use crate::owners::fresh;
 use std::fs::File;
@@ -34,6 +36,7 @@ const HEADER: usize = 160;
 const MAGIC: [u8; 8] = *b"TGSUMMRY";
 const VERSION: u32 = 1;
 const SHA256: u32 = 1;
+const SEALED: u32 = 2;
 /// A batch is closed when it has reached this size.
 const BATCH: usize = 1 << 20;
 
@@ -47,6 +50,10 @@ pub(super) struct Header {
     pub(super) dropped: u64,
     pub(super) before: Hash,
     pub(super) after: Hash,
+    /// The first record from which on everything it stands for is in the archive; 0: not all of it is.
+    pub(super) archived: u64,
+    /// Whether its batches may be sealed.
+    pub(super) sealed: bool,
 }
 
 impl Header {
@@ -54,13 +61,14 @@ impl Header {
         let mut out = [0; HEADER];
         out[..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        out[12..16].copy_from_slice(&SHA256.to_le_bytes());
+        out[12..16].copy_from_slice(&(if self.sealed { SEALED } else { SHA256 }).to_le_bytes());
         let numbers = [self.segments, self.first, self.last, self.state, self.dropped];
         for (place, number) in out[16..56].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
         out[56..88].copy_from_slice(&self.before);
         out[88..120].copy_from_slice(&self.after);
+        out[120..128].copy_from_slice(&self.archived.to_le_bytes());
         let crc = crc32c::crc32c(&out[..156]);
         out[156..].copy_from_slice(&crc.to_le_bytes());
         out
@@ -73,13 +81,15 @@ impl Header {
         if bytes[..8] != MAGIC {
             return Err("this is no summary of a journal");
         }
-        if (u32::from_le_bytes(array(bytes, 8)), u32::from_le_bytes(array(bytes, 12))) != (VERSION, SHA256) {
+        let hashing = u32::from_le_bytes(array(bytes, 12));
+        if u32::from_le_bytes(array(bytes, 8)) != VERSION || !matches!(hashing, SHA256 | SEALED) {
             return Err("the summary is of a version this toolgate does not know; a newer one wrote it");
         }
         let number = |at| u64::from_le_bytes(array(bytes, at));
         let (before, after) = (array(bytes, 56), array(bytes, 88));
         let (segments, first, last, state, dropped) = (number(16), number(24), number(32), number(40), number(48));
-        Ok(Self { segments, first, last, state, dropped, before, after })
+        let (archived, sealed) = (number(120), hashing == SEALED);
+        Ok(Self { segments, first, last, state, dropped, before, after, archived, sealed })
     }
 }
 
@@ -101,6 +111,8 @@ pub(super) struct Summary {
     path: PathBuf,
     offset: u64,
     head: Head,
+    /// The seal of the batch that was read last.
+    seal: Option<Box<Seal>>,
 }
 
 impl Summary {
@@ -125,7 +137,7 @@ impl Summary {
             return Err(damaged("the summary's name and header differ"));
         }
         let head = Head { seq: 0, hash: hash(&raw) };
-        Ok(Some(Self { header, file, path, offset: HEADER as u64, head }))
+        Ok(Some(Self { header, file, path, offset: HEADER as u64, head, seal: None }))
     }
 
     fn wrong(&self, what: &str) -> Error {
@@ -142,6 +154,7 @@ impl Summary {
             Found::Nothing | Found::Partial => return Err(self.wrong("the summary ends before its seal")),
         };
         let carried = self.head.seq;
+        self.seal.clone_from(&batch.seal);
         self.offset += batch.size;
         self.head = batch.head;
         if batch.payload.first() != Some(&SEAL) {
@@ -153,10 +166,17 @@ impl Summary {
         if sealed { Ok(None) } else { Err(self.wrong("the summary's seal is not where it should be")) }
     }
 
-    /// Reads it to its seal; gives the record of the journal that vouches for it.
-    pub(super) fn check(&mut self) -> Result<Vec<u8>, Error> {
-        while self.next()?.is_some() {}
-        Ok(seal(self.header.last, &self.head.hash))
+    /// Reads it to its seal; gives the record of the journal that vouches for it. Seals whose keys are among `keys` have to fit.
+    pub(super) fn check(&mut self, keys: &Keys) -> Result<Vec<u8>, Error> {
+        loop {
+            let more = self.next()?.is_some();
+            if self.seal.as_ref().is_some_and(|seal| keys.judge(seal) == Judged::Forged) {
+                return Err(self.wrong("the summary's seal does not fit: someone without the key wrote it"));
+            }
+            if !more {
+                return Ok(seal(self.header.last, &self.head.hash));
+            }
+        }
     }
 }
 
@@ -165,20 +185,21 @@ fn seal(last: u64, hash: &Hash) -> Vec<u8> {
     [&last.to_le_bytes(), hash.as_slice()].concat()
 }
 
-/// Writes a summary that carries `events` into `dir`, durably, under a name that nobody reads yet. Gives the record that is to
+/// Writes a summary that carries `events`, sealed with `key` when there is one, into `dir`, durably, under a name that nobody reads yet. Gives the record that is to
 /// vouch for it.
 pub(super) fn prepare(
     dir: &Path,
     header: &Header,
+    key: Option<&Key>,
     events: impl Iterator<Item = Result<Vec<u8>, Error>>,
 ) -> Result<Vec<u8>, Error> {
     let path = dir.join(name(header.last)).with_extension("new");
     let failed = |source| Error::io("write", &path, source);
     let file = fresh(&path).map_err(failed)?;
     let mut file = BufWriter::new(file);
-    let raw = header.encode();
+    let raw = Header { sealed: key.is_some(), ..*header }.encode();
     file.write_all(&raw).map_err(failed)?;
-    let mut writing = Writing { file, head: Head { seq: 0, hash: hash(&raw) }, frame: Frame::new() };
+    let mut writing = Writing { file, head: Head { seq: 0, hash: hash(&raw) }, frame: Frame::new(), key };
     for event in events {
         let event = event?;
         if event.len() > MAX_EVENT {
@@ -202,13 +223,14 @@ pub(super) fn publish(dir: &Path, header: &Header) -> Result<(), Error> {
     done.map_err(|source| Error::io("name", &path, source))
 }
 
-struct Writing {
+struct Writing<'a> {
     file: BufWriter<File>,
     head: Head,
     frame: Frame,
+    key: Option<&'a Key>,
 }
 
-impl Writing {
+impl Writing<'_> {
     fn add(&mut self, kind: u8, bytes: &[u8]) -> io::Result<()> {
         let group = Group::of(kind, bytes);
         self.frame.add(&group.bytes, group.count);
@@ -217,7 +239,7 @@ impl Writing {
 
     fn flush(&mut self) -> io::Result<()> {
         if self.frame.count() > 0 {
-            let (sealed, head) = self.frame.seal(self.head, 0, 0);
+            let (sealed, head) = self.frame.complete(self.head, (0, 0), self.key);
             self.file.write_all(sealed)?;
             self.head = head;
             self.frame.clear();

@@ -8,11 +8,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+mod archived;
 mod commits;
 mod compaction;
 mod damage;
 pub(in crate::store) mod faults;
+mod forger;
+mod forgeries;
 mod power;
+mod sealing;
 mod speed;
 
 /// Entry number `n`, about as large as real ones are.

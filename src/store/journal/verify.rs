@@ -1,12 +1,28 @@
 //! Whether the journal is as it was written: every flipped byte, lost or exchanged batch and missing segment shows; a
 //! removed tail shows against a head that was kept elsewhere (SECURITY §3G, G2 and G3).
 
-use super::chain::Head;
+use super::chain::{Hash, Head};
 use super::error::{Error, Problem};
+use super::frame::Batch;
+use super::seal::{Keys, Stretch, Watch};
 use super::summary::{self, Summary};
 use super::walk::{Step, Walk};
 use super::{frame, place};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a journal is checked against, besides itself. The default is nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Against {
+    /// The keys that sealed it.
+    pub keys: Keys,
+    /// A head this journal once had, which it has to have still.
+    pub expected: Option<Head>,
+    /// Heads this journal once had; those of records that were dropped are passed over.
+    pub heads: Vec<Head>,
+    /// Where dropped segments are.
+    pub archive: Option<PathBuf>,
+}
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +39,12 @@ pub struct Report {
     pub dropped: u64,
     /// Where the journal stands: to be kept elsewhere.
     pub head: Head,
+    /// Which records which key sealed, in order.
+    pub stretches: Vec<Stretch>,
+    /// How many of the heads it was checked against it has; and how many are of records that were dropped.
+    pub met: u64,
+    /// How many of them are of records that were dropped.
+    pub passed_over: u64,
     /// A last batch that was only begun: a writer is at it, or was killed at it. No harm: nobody was told it was
     /// written, and the next start cuts it off.
     pub unfinished: Option<Unfinished>,
@@ -39,13 +61,31 @@ pub struct Unfinished {
     pub offset: u64,
 }
 
-/// Reads all of the journal of the data directory `data`. `expected` is a head this journal once had. An error means
-/// that it could not be read, not that something is wrong with what was read.
+/// As [`check`], against a head this journal once had.
 pub fn verify(data: &Path, expected: Option<Head>) -> Result<Report, Error> {
-    let head = Head { seq: 0, hash: [0; 32] };
-    let mut report =
-        Report { records: 0, batches: 0, segments: 0, bytes: 0, dropped: 0, head, unfinished: None, problem: None };
-    match look(data, expected, &mut report) {
+    check(data, &Against { expected, ..Against::default() })
+}
+
+/// Reads all of the journal of the data directory `data`, and what was archived of it. An error means that it could not be read,
+/// not that something is wrong with what was read.
+pub fn check(data: &Path, against: &Against) -> Result<Report, Error> {
+    let mut report = Report {
+        records: 0,
+        batches: 0,
+        segments: 0,
+        bytes: 0,
+        dropped: 0,
+        head: Head { seq: 0, hash: [0; 32] },
+        stretches: Vec::new(),
+        met: 0,
+        passed_over: 0,
+        unfinished: None,
+        problem: None,
+    };
+    let mut watch = Watch::new(&against.keys);
+    let looked = look(data, against, &mut watch, &mut report);
+    report.stretches = watch.stretches;
+    match looked {
         Err(Error::Damaged(problem)) => report.problem = Some(problem),
         done => done?,
     }
@@ -53,14 +93,17 @@ pub fn verify(data: &Path, expected: Option<Head>) -> Result<Report, Error> {
 }
 
 /// Fills `report`; what is wrong is an error.
-fn look(data: &Path, expected: Option<Head>, report: &mut Report) -> Result<(), Error> {
-    let mut walk = Walk::begin(data)?;
+fn look(data: &Path, against: &Against, watch: &mut Watch<'_>, report: &mut Report) -> Result<(), Error> {
+    let mut walk = Walk::begin_before(data, against.archive.as_deref(), 0)?;
     let mut seal = match Summary::open(&place::journal_dir(data))? {
-        Some(mut summary) => Some(summary.check()?),
+        Some(mut summary) => Some(summary.check(&against.keys)?),
         None => None,
     };
     report.dropped = walk.base.map_or(0, |base| base.last);
-    let mut met = expected.is_none_or(|expected| walk.base.is_some() && expected == walk.head);
+    let mut wanted = Wanted::new(against);
+    if walk.base.is_some_and(|base| base.after == walk.head.hash) {
+        wanted.pass(walk.head);
+    }
     loop {
         let step = walk.step();
         report.head = walk.head;
@@ -68,11 +111,14 @@ fn look(data: &Path, expected: Option<Head>, report: &mut Report) -> Result<(), 
             Step::Segment(header) => {
                 report.segments += 1;
                 report.bytes += super::segment::HEADER;
-                if walk.base.is_none() && report.segments == 1 && (header.number != 1 || header.first != 1) {
+                if report.segments == 1 && begins_late(&walk, against.archive.is_some(), &header) {
                     return Err(Error::Damaged(before(&walk, header.first)));
                 }
+                watch.segment(&header);
             }
             Step::Batch(batch) => {
+                let sealed = watch.batch(&batch).map_err(|wrong| wrong.to_string());
+                sealed.and_then(|()| follows(&walk)).map_err(|what| Error::Damaged(at(&walk, &batch, what)))?;
                 report.batches += 1;
                 report.records += u64::from(batch.header.count);
                 report.bytes += batch.size;
@@ -85,13 +131,83 @@ fn look(data: &Path, expected: Option<Head>, report: &mut Report) -> Result<(), 
                 break;
             }
         }
-        met |= expected == Some(walk.head);
+        wanted.pass(walk.head);
     }
-    match (expected, seal) {
-        (_, Some(_)) => Err(Error::Damaged(unvouched(report.dropped))),
-        (Some(expected), None) if !met => Err(Error::Damaged(unmet(&walk, expected))),
+    watch.end().map_err(|wrong| Error::Damaged(walk.wrong(wrong.to_string())))?;
+    if seal.is_some() {
+        return Err(Error::Damaged(unvouched(report.dropped)));
+    }
+    wanted.settle(&walk, report)
+}
+
+/// Heads that have not been met yet.
+struct Wanted {
+    expected: Option<Head>,
+    left: BTreeMap<u64, Vec<Hash>>,
+    met: u64,
+}
+
+impl Wanted {
+    fn new(against: &Against) -> Self {
+        let mut left: BTreeMap<u64, Vec<Hash>> = BTreeMap::new();
+        for head in against.expected.iter().chain(&against.heads) {
+            left.entry(head.seq).or_default().push(head.hash);
+        }
+        Self { expected: against.expected, left, met: 0 }
+    }
+
+    /// The journal stood at `head`.
+    fn pass(&mut self, head: Head) {
+        let Some(hashes) = self.left.get_mut(&head.seq) else { return };
+        let before = hashes.len();
+        hashes.retain(|hash| *hash != head.hash);
+        self.met += (before - hashes.len()) as u64;
+        if hashes.is_empty() {
+            self.left.remove(&head.seq);
+        }
+    }
+
+    /// What is left is of what was dropped, or of what somebody took away.
+    fn settle(mut self, walk: &Walk, report: &mut Report) -> Result<(), Error> {
+        report.met = self.met;
+        let oldest = report.head.seq - report.records;
+        let unmet_expected =
+            |expected: &Head| self.left.get(&expected.seq).is_some_and(|left| left.contains(&expected.hash));
+        if let Some(expected) = self.expected.filter(unmet_expected) {
+            return Err(Error::Damaged(unmet(walk, expected)));
+        }
+        let later = self.left.split_off(&oldest);
+        report.passed_over = self.left.values().map(|hashes| hashes.len() as u64).sum();
+        match later.into_iter().next() {
+            Some((seq, hashes)) => Err(Error::Damaged(unmet(walk, Head { seq, hash: hashes[0] }))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether segments before the first one that is there are missing.
+fn begins_late(walk: &Walk, archived: bool, header: &super::segment::Header) -> bool {
+    match walk.base {
+        None => header.number != 1 || header.first != 1,
+        Some(base) if archived && base.archived > 0 => header.first > base.archived,
+        Some(_) => false,
+    }
+}
+
+/// Whether what is archived is what the summary stands for.
+fn follows(walk: &Walk) -> Result<(), String> {
+    match walk.base {
+        Some(base) if base.last == walk.head.seq && base.after != walk.head.hash => {
+            Err("the archive ends with something else than what was dropped".to_owned())
+        }
         _ => Ok(()),
     }
+}
+
+/// What is wrong with the batch that the way has just passed.
+fn at(walk: &Walk, batch: &Batch, what: String) -> Problem {
+    let (segment, offset) = walk.position();
+    Problem { segment, offset: offset - batch.size, seq: batch.header.first, what }
 }
 
 fn unvouched(last: u64) -> Problem {

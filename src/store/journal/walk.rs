@@ -5,7 +5,7 @@ use super::chain::{Head, short};
 use super::error::{Error, Problem};
 use super::frame::{self, Batch, Found};
 use super::summary::{self, Summary};
-use super::{place, segment};
+use super::{archive, place, segment};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub(super) enum Step {
 /// A way through the journal, up to some batch.
 pub(super) struct Walk {
     dir: PathBuf,
+    /// Where segments are that were dropped.
+    archive: Option<PathBuf>,
     at: Option<At>,
     /// The summary of what was dropped before.
     pub(super) base: Option<summary::Header>,
@@ -79,18 +81,21 @@ pub(super) fn without_pauses<T>(check: impl FnOnce() -> T) -> T {
 impl Walk {
     /// Begins at the oldest segment of the data directory `data`.
     pub(super) fn begin(data: &Path) -> Result<Self, Error> {
-        Self::begin_before(data, 0)
+        Self::begin_before(data, None, 0)
     }
 
-    /// Begins at the segment in which record `seq` stands, or would stand; at the oldest when that is gone.
-    pub(super) fn begin_before(data: &Path, seq: u64) -> Result<Self, Error> {
-        let dir = place::journal_dir(data);
-        let mut walk = Self { dir, at: None, base: None, head: Head { seq: 0, hash: [0; 32] } };
+    /// Begins at the segment in which record `seq` stands, or would stand; at the oldest when that is gone. What was dropped may
+    /// be in the `archive`.
+    pub(super) fn begin_before(data: &Path, archive: Option<&Path>, seq: u64) -> Result<Self, Error> {
+        let (dir, archive) = (place::journal_dir(data), archive.map(Path::to_owned));
+        let mut walk = Self { dir, archive, at: None, base: None, head: Head { seq: 0, hash: [0; 32] } };
         let segments = walk.segments()?;
         walk.base = Summary::open(&walk.dir)?.map(|summary| summary.header);
         let found = segments.iter().rev().find(|first| **first <= seq).copied();
         let after_base = walk.base.map(|base| base.last + 1);
-        let Some(first) = found.or(after_base).or(segments.first().copied()) else {
+        let oldest = segments.first().copied();
+        let oldest = after_base.map(|after| oldest.map_or(after, |oldest| oldest.min(after))).or(oldest);
+        let Some(first) = found.or(oldest) else {
             return Err(Error::NoJournal(data.to_owned()));
         };
         let hash = walk.base.filter(|_| after_base == Some(first)).map_or([0; 32], |base| base.after);
@@ -98,13 +103,19 @@ impl Walk {
         Ok(walk)
     }
 
+    /// The first records of all segments, archived ones before the others.
     fn segments(&self) -> Result<Vec<u64>, Error> {
-        segment::list(&self.dir).map_err(|source| {
+        let live = segment::list(&self.dir).map_err(|source| {
             if source.kind() == std::io::ErrorKind::NotFound {
                 return Error::NoJournal(self.dir.clone());
             }
             Error::io("read the journal directory", &self.dir, source)
-        })
+        })?;
+        let Some(dir) = &self.archive else { return Ok(live) };
+        let mut all = archive::list(dir).map_err(|source| Error::io("read the archive", dir, source))?;
+        all.retain(|first| live.first().is_none_or(|oldest| first < oldest));
+        all.extend(live);
+        Ok(all)
     }
 
     /// The name of the segment the way is in, and how far.
@@ -175,17 +186,23 @@ impl Walk {
 
     /// Opens the segment that begins after the head.
     fn enter(&mut self) -> Result<Look, Error> {
-        let path = self.dir.join(segment::name(self.head.seq + 1));
+        let mut path = self.dir.join(segment::name(self.head.seq + 1));
         let wrong = |what: String| {
             let segment = segment::name(self.head.seq + 1);
             Ok(Look::Wrong(Problem { segment, offset: 0, seq: self.head.seq + 1, what }))
         };
-        let file = match segment::open(&path, false) {
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-                return wrong("the segment is missing".to_owned());
-            }
-            opened => opened.map_err(|source| Error::io("read", &path, source))?,
+        let is_missing = |opened: &std::io::Result<File>| {
+            opened.as_ref().is_err_and(|source| source.kind() == std::io::ErrorKind::NotFound)
         };
+        let mut opened = segment::open(&path, false);
+        if let Some(archive) = self.archive.as_ref().filter(|_| is_missing(&opened)) {
+            path = archive.join(segment::name(self.head.seq + 1));
+            opened = segment::open(&path, false);
+        }
+        if is_missing(&opened) {
+            return wrong("the segment is missing".to_owned());
+        }
+        let file = opened.map_err(|source| Error::io("read", &path, source))?;
         let header = match segment::read_header(&file).map_err(|source| Error::io("read", &path, source))? {
             Ok(header) => header,
             Err(what) => return wrong(what.to_owned()),

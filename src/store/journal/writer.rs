@@ -3,11 +3,13 @@
 use super::Options;
 use super::chain::{Hash, Head};
 use super::error::{Error, Stop};
-use super::frame::Frame;
+use super::frame::{Frame, REKEYED};
+use super::item::Group;
 use super::medium::{Medium, Wrap};
 use super::place::Place;
 use super::queue::{Queue, Space, Work};
-use super::recovery::Tail;
+use super::recovery::{Recovered, Tail};
+use super::seal::{Key, KeyId, Keys, Rekeyed};
 use super::segment;
 use crate::failpoint;
 use crate::model::clock::Clock;
@@ -24,6 +26,7 @@ pub(super) struct Writer {
     options: Options,
     wrap: Wrap,
     epoch: u64,
+    keys: Keys,
     medium: Box<dyn Medium>,
     number: u64,
     offset: u64,
@@ -40,40 +43,90 @@ pub(super) struct Writer {
     again: Option<Duration>,
 }
 
+/// How the writer's journal is written.
+pub(super) struct Setting {
+    pub(super) options: Options,
+    pub(super) wrap: Wrap,
+    pub(super) keys: Keys,
+    pub(super) epoch: u64,
+}
+
 impl Writer {
-    /// A writer that goes on at `tail`, or begins the first segment.
-    pub(super) fn new(
-        place: Place,
-        options: Options,
-        wrap: Wrap,
-        tail: Option<Tail>,
-        epoch: u64,
-    ) -> Result<Self, Error> {
-        let tail = match tail {
+    /// A writer that goes on where `recovered` says, or begins the first segment.
+    pub(super) fn new(place: Place, setting: Setting, recovered: Recovered) -> Result<Self, Error> {
+        let Setting { options, wrap, keys, epoch } = setting;
+        let last = recovered.key;
+        let may_seal = |key: KeyId| keys.of(key).is_some() || keys.sealing().is_some() && keys.lost.contains(&key);
+        if let Some(key) = last.filter(|last| !may_seal(*last)) {
+            return Err(Error::KeyMissing { dir: place.dir.clone(), key });
+        }
+        let failed = |source: Stop, dir: &std::path::Path| Error::io("begin to write a journal in", dir, source.into());
+        let tail = match recovered.tail {
             Some(tail) => tail,
-            None => {
-                first(&place, epoch).map_err(|source| Error::io("begin a journal in", &place.dir, source.into()))?
-            }
+            None => first(&place, epoch, &keys).map_err(|source| failed(source, &place.dir))?,
         };
-        let Tail { file, number, offset, head } = tail;
-        let (medium, synced, reserved, unsynced) = (wrap(file), head.seq, offset, 0);
-        let (due, space, again) = (None, Space::Ample, None);
-        Ok(Self {
+        let Tail { file, header, offset, head } = tail;
+        let mut writer = Self {
+            medium: wrap(file),
             place,
             options,
             wrap,
             epoch,
-            medium,
-            number,
+            keys,
+            number: header.number,
             offset,
-            reserved,
+            reserved: offset,
             head,
-            synced,
-            unsynced,
-            due,
-            space,
-            again,
-        })
+            synced: head.seq,
+            unsynced: 0,
+            due: None,
+            space: Space::Ample,
+            again: None,
+        };
+        writer.rekey(last, &header).map_err(|source| failed(source, &writer.place.dir))?;
+        Ok(writer)
+    }
+
+    /// Where another key than `last` is to seal from here on, or none any more, a record says so, durably. Sealed batches stand in
+    /// segments that are marked for them, and `header` is the last one's.
+    fn rekey(&mut self, last: Option<KeyId>, header: &segment::Header) -> Result<(), Stop> {
+        let current = self.keys.sealing();
+        if last == current {
+            return Ok(());
+        }
+        let shown = |key: Option<KeyId>| key.map(|key| key.to_string());
+        let (key, previous) = (shown(current), shown(last));
+        let words = Rekeyed { time: Clock.wall().to_string(), key, previous };
+        let words = serde_json::to_vec(&words).map_err(|error| Stop::Failed(error.into()))?;
+        if current.is_some() && !header.sealed {
+            // No two segments begin with the same record.
+            if self.offset == segment::HEADER {
+                self.tell(&words, None)?;
+            }
+            self.turn(&segment::Header::after(self.number, self.head, self.epoch).sealing(last))?;
+        }
+        // That nothing is sealed any more is sealed, too.
+        let key = self.keys.current.clone().or_else(|| self.keys.of(last?).cloned());
+        self.tell(&words, key.as_ref())?;
+        if let Some(key) = current {
+            tracing::info!(%key, head = %self.head, "from here on the ledger is sealed with this key");
+        } else {
+            tracing::warn!(head = %self.head, "from here on the ledger is not sealed any more");
+        }
+        Ok(())
+    }
+
+    /// Writes a record of another key, alone in its batch and durably.
+    fn tell(&mut self, words: &[u8], key: Option<&Key>) -> Result<(), Stop> {
+        let group = Group::of(REKEYED, words);
+        let mut frame = Frame::new();
+        frame.add(&group.bytes, group.count);
+        let (sealed, head) = frame.complete(self.head, (self.epoch, self.synced), key);
+        self.medium.write(sealed, self.offset)?;
+        self.medium.sync().map_err(Stop::Failed)?;
+        self.offset += sealed.len() as u64;
+        (self.head, self.synced, self.reserved) = (head, head.seq, self.offset);
+        Ok(())
     }
 
     /// Where the journal stands.
@@ -136,7 +189,8 @@ impl Writer {
                 done => done?,
             }
         }
-        let (sealed, head) = frame.seal(self.head, self.epoch, self.synced);
+        let key = self.keys.current.as_ref();
+        let (sealed, head) = frame.complete(self.head, (self.epoch, self.synced), key);
         let bytes = sealed.len() as u64;
         let end = self.offset + bytes;
         if let Err(stop) = self.fit(end) {
@@ -203,19 +257,26 @@ impl Writer {
         self.sync(queue)?;
         failpoint::reached("rotate");
         let header = segment::Header::after(self.number, self.head, self.epoch);
-        let next = (self.wrap)(segment::prepare(&self.place.dir, &header)?);
+        let key = self.keys.sealing();
+        self.turn(&if key.is_some() { header.sealing(key) } else { header })?;
+        tracing::info!(segment = self.number, head = %self.head, "a segment of the journal is full; the next begins");
+        Ok(())
+    }
+
+    /// Closes the segment and begins the one with `header`.
+    fn turn(&mut self, header: &segment::Header) -> Result<(), Stop> {
+        let next = (self.wrap)(segment::prepare(&self.place.dir, header)?);
         let reserved = segment::HEADER + self.options.reserve_bytes;
         if self.options.reserve_bytes > 0
             && let Err(error) = next.reserve(reserved)
         {
             // What it holds is wanted elsewhere.
-            segment::discard(&self.place.dir, &header);
+            segment::discard(&self.place.dir, header);
             return Err(error.into());
         }
         self.close()?;
-        segment::publish(&self.place.dir, &header)?;
+        segment::publish(&self.place.dir, header)?;
         self.medium = next;
-        tracing::info!(segment = header.number, head = %self.head, "a segment of the journal is full; the next begins");
         (self.number, self.offset, self.reserved) = (header.number, segment::HEADER, reserved);
         self.head = header.head();
         Ok(())
@@ -230,13 +291,13 @@ impl Writer {
 }
 
 /// Begins the first segment.
-fn first(place: &Place, epoch: u64) -> Result<Tail, Stop> {
+fn first(place: &Place, epoch: u64, keys: &Keys) -> Result<Tail, Stop> {
     let mut chain: Hash = [0; 32];
     getrandom::fill(&mut chain).map_err(|error| Stop::Failed(io::Error::other(error)))?;
-    let header = segment::Header { number: 1, first: 1, epoch, chain };
+    let header = segment::Header { number: 1, first: 1, epoch, chain, sealed: keys.sealing().is_some(), key: None };
     let file = segment::prepare(&place.dir, &header)?;
     segment::publish(&place.dir, &header)?;
-    Ok(Tail { file, number: 1, offset: segment::HEADER, head: header.head() })
+    Ok(Tail { file, header, offset: segment::HEADER, head: header.head() })
 }
 
 /// Writes what `queue` holds until it is closed or writing fails.

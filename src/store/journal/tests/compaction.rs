@@ -12,8 +12,8 @@ fn none() -> impl Iterator<Item = Result<Vec<u8>, Error>> {
     std::iter::empty()
 }
 
-fn now(upto: u64) -> Retention {
-    Retention { upto, age: Duration::ZERO }
+fn now(upto: u64) -> Retention<'static> {
+    Retention { upto, age: Duration::ZERO, archive: None }
 }
 
 /// A journal of 24 events in several segments, compacted up to record 12 or a little before.
@@ -87,7 +87,7 @@ async fn what_is_needed_is_kept() {
     for n in 1..=12 {
         journal.append(vec![Item::Event(vec![n; 40])]).unwrap().durable().await.unwrap();
     }
-    let young = Retention { upto: 12, age: Duration::from_hours(1) };
+    let young = Retention { upto: 12, age: Duration::from_hours(1), archive: None };
     assert_eq!(journal.compact(young, none()).await.unwrap(), None, "all of it is young");
     assert_eq!(journal.compact(now(1), none()).await.unwrap(), None, "all of it is needed");
     let large = std::iter::once(Ok(vec![0; MAX_EVENT + 1]));
@@ -148,7 +148,7 @@ async fn what_was_exchanged_or_removed_around_a_summary_is_found() {
     fs::write(&summary, &sound).unwrap();
     let own = Summary::open(&one.path().join("journal")).unwrap().unwrap().header;
     assert_ne!(header.unwrap().after, own.after);
-    summary::prepare(&one.path().join("journal"), &own, std::iter::once(Ok(b"forged".to_vec()))).unwrap();
+    summary::prepare(&one.path().join("journal"), &own, None, std::iter::once(Ok(b"forged".to_vec()))).unwrap();
     summary::publish(&one.path().join("journal"), &own).unwrap();
     let problem = look(one.path(), None);
     assert!(problem.what.contains("vouches"), "{problem}");

@@ -43,7 +43,7 @@ pub(in crate::store) fn on_small(data: &Path, options: Options, room: u64) -> (J
     let of = Arc::clone(&room);
     let wrap = Box::new(move |file| -> Box<dyn Medium> { Box::new(Small(file, Arc::clone(&of))) });
     let options = Options { look_every: Duration::from_millis(1), ..options };
-    (Journal::open_on(data, options, wrap).unwrap(), room)
+    (Journal::open_on(data, (options, Keys::default()), wrap).unwrap(), room)
 }
 
 /// A medium that takes everything and never syncs.
@@ -170,7 +170,8 @@ async fn a_full_disk_does_not_fill_the_memory() {
 #[tokio::test]
 async fn a_failed_sync_is_never_tried_again() {
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open_on(temp.path(), small(), Box::new(|file| Box::new(Unsyncable(file)))).unwrap();
+    let journal =
+        Journal::open_on(temp.path(), (small(), Keys::default()), Box::new(|file| Box::new(Unsyncable(file)))).unwrap();
     journal.record(entry(1)).unwrap();
     for _ in 0..2 {
         let error = journal.flush().await.unwrap_err();
@@ -179,7 +180,8 @@ async fn a_failed_sync_is_never_tried_again() {
     assert_eq!((journal.health().syncs, journal.health().head.seq), (0, 0));
     // Who waited is told, who comes now is refused, and the process has what it needs to end.
     let temp = tempfile::tempdir().unwrap();
-    let journal = Journal::open_on(temp.path(), small(), Box::new(|file| Box::new(Unsyncable(file)))).unwrap();
+    let journal =
+        Journal::open_on(temp.path(), (small(), Keys::default()), Box::new(|file| Box::new(Unsyncable(file)))).unwrap();
     let tickets: Vec<_> = (0..3).map(|_| journal.append(vec![Item::Event(vec![1])]).unwrap()).collect();
     for ticket in tickets {
         assert!(matches!(ticket.durable().await, Err(Error::Poisoned(_))));

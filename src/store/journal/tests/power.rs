@@ -125,7 +125,7 @@ async fn until_power_loss(data: &Path, seed: u64, dice: &mut Dice) -> (u64, u64)
     let disk = Disk::new();
     let on = disk.clone();
     let options = Options { segment_bytes: 8192, reserve_bytes: 4096, gather: Duration::ZERO, ..Options::default() };
-    let journal = Journal::open_on(data, options, Box::new(move |file| on.medium(file))).unwrap();
+    let journal = Journal::open_on(data, (options, Keys::default()), Box::new(move |file| on.medium(file))).unwrap();
     let mut last = journal.health().head.seq;
     let mut durable = last;
     let mut tickets = Vec::new();

@@ -1,0 +1,72 @@
+//! The archive: where segments go that the journal does not need any more, whole, with nothing changed in them.
+
+use super::error::Error;
+use super::{place, segment};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// The first records of all segments in the archive `dir`, in order; none where there is no archive.
+pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
+    match segment::every(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed,
+    }
+}
+
+/// Copies the segments that begin with `firsts` from `from` to the archive `to`, durably. What is there already stays as it is,
+/// and has to be the same.
+pub(super) fn take(from: &Path, to: &Path, firsts: &[u64]) -> Result<(), Error> {
+    place::make_dir(to).map_err(|source| Error::io("make the archive", to, source))?;
+    for first in firsts {
+        let name = segment::name(*first);
+        let (source, target) = (from.join(&name), to.join(&name));
+        copy(&source, &target).map_err(|error| Error::io("copy a segment into the archive as", &target, error))?;
+    }
+    place::sync_dir(to).map_err(|source| Error::io("keep what is new in", to, source))
+}
+
+fn copy(source: &Path, target: &Path) -> io::Result<()> {
+    let mut from = segment::open(source, false)?;
+    match segment::open(target, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        there => return same(&from, &there?),
+    }
+    let new = target.with_extension("new");
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&new)?;
+    io::copy(&mut from, &mut file)?;
+    file.sync_all()?;
+    same(&segment::open(source, false)?, &segment::open(&new, false)?)?;
+    std::fs::rename(&new, target)
+}
+
+/// An error where the two differ: one of them is evidence, and neither is written over.
+fn same(one: &File, other: &File) -> io::Result<()> {
+    let (mut one, mut other) = (io::BufReader::new(one), io::BufReader::new(other));
+    let (mut mine, mut theirs) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    loop {
+        let (got, there) = (fill(&mut one, &mut mine)?, fill(&mut other, &mut theirs)?);
+        if mine[..got] != theirs[..there] {
+            return Err(io::Error::other("another segment of that name is there; nothing is dropped"));
+        }
+        if got == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn fill(from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < out.len() {
+        match from.read(&mut out[got..])? {
+            0 => break,
+            count => got += count,
+        }
+    }
+    Ok(got)
+}

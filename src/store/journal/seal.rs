@@ -1,0 +1,186 @@
+//! Seals: what only a holder of the key can write (SECURITY §3G, G2). The chain shows that something was changed by one who did
+//! not write everything after it anew; a seal of every batch shows it whoever did.
+
+use super::chain::{Hash, hex, unhex};
+use crate::model::secret::Secret;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use secrecy::zeroize::Zeroizing;
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+mod watch;
+
+pub use watch::Stretch;
+pub(super) use watch::{Rekeyed, Watch, Wrong};
+
+/// Bytes of a key at least.
+pub const SHORTEST_KEY: usize = 32;
+/// Bytes of a block of SHA-256, which a key is brought to (RFC 2104).
+const BLOCK: usize = 64;
+/// What begins the words that a seal is made of, so that no seal can be taken for another kind's.
+const OF_BATCH: &[u8] = b"toolgate batch 1\0";
+const OF_HEAD: &[u8] = b"toolgate head 1\0";
+const OF_KEY: &[u8] = b"toolgate key 1\0";
+
+/// Which key made a seal; tells nothing of the key. Written as 16 hex digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId(pub(super) [u8; 8]);
+
+/// A key that seals. Without `Debug`, wiped when dropped.
+#[derive(Clone)]
+pub struct Key {
+    id: KeyId,
+    block: Arc<Zeroizing<[u8; BLOCK]>>,
+}
+
+/// The secret is too short to be a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a key that seals has {SHORTEST_KEY} bytes at least; make one: `openssl rand -hex 32`")]
+pub struct TooShort;
+
+/// The keys of a journal. The default has none: nothing is sealed, and no seal can be checked.
+#[derive(Clone, Default)]
+pub struct Keys {
+    /// The key that seals.
+    pub current: Option<Key>,
+    /// Keys that sealed before.
+    pub previous: Vec<Key>,
+    /// Keys that sealed before and that nobody has any more: their seals are not checked.
+    pub lost: Vec<KeyId>,
+}
+
+/// The seal of a batch, as it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seal {
+    pub(super) key: KeyId,
+    pub(super) mac: Hash,
+    /// What it is to be the seal of: the hash over the frame up to it.
+    pub(super) digest: Hash,
+}
+
+impl KeyId {
+    /// None for the zeros that stand for no key.
+    pub(super) fn read(bytes: [u8; 8]) -> Option<Self> {
+        (bytes != [0; 8]).then_some(Self(bytes))
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl FromStr for KeyId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        unhex(text).and_then(Self::read).ok_or(())
+    }
+}
+
+impl Key {
+    /// The key that `secret` is: its bytes as they stand.
+    pub fn new(secret: &Secret) -> Result<Self, TooShort> {
+        let bytes = secret.expose().as_bytes();
+        if bytes.len() < SHORTEST_KEY {
+            return Err(TooShort);
+        }
+        let mut block = Zeroizing::new([0; BLOCK]);
+        if bytes.len() > BLOCK {
+            block[..32].copy_from_slice(&Sha256::digest(bytes));
+        } else {
+            block[..bytes.len()].copy_from_slice(bytes);
+        }
+        let mut key = Self { id: KeyId([0; 8]), block: Arc::new(block) };
+        let id: Hash = key.mac(&[OF_KEY]).finalize().into_bytes().into();
+        key.id.0.copy_from_slice(&id[..8]);
+        Ok(key)
+    }
+
+    /// Which key it is.
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// The seal of a batch whose frame up to its seal has the hash `digest`.
+    pub(super) fn seal(&self, digest: &Hash) -> Hash {
+        self.mac(&[OF_BATCH, digest]).finalize().into_bytes().into()
+    }
+
+    fn sealed(&self, seal: &Seal) -> bool {
+        self.mac(&[OF_BATCH, &seal.digest]).verify_slice(&seal.mac).is_ok()
+    }
+
+    /// The seal of a head, which is `words`.
+    pub(super) fn seal_head(&self, words: &str) -> Hash {
+        self.mac(&[OF_HEAD, words.as_bytes()]).finalize().into_bytes().into()
+    }
+
+    /// Whether `seal` is the seal of a head, which is `words`.
+    pub(super) fn sealed_head(&self, words: &str, seal: &Hash) -> bool {
+        self.mac(&[OF_HEAD, words.as_bytes()]).verify_slice(seal).is_ok()
+    }
+
+    fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
+        let block: &[u8; BLOCK] = &self.block;
+        let mut mac = Hmac::<Sha256>::new(block.into());
+        for part in parts {
+            mac.update(part);
+        }
+        mac
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids = self.all().map(|key| key.id.to_string()).collect::<Vec<_>>();
+        write!(f, "Keys({})", ids.join(", "))
+    }
+}
+
+impl Keys {
+    /// Whether there is none at all.
+    pub fn is_empty(&self) -> bool {
+        self.all().next().is_none() && self.lost.is_empty()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Key> {
+        self.current.iter().chain(&self.previous)
+    }
+
+    /// The key of that id.
+    pub(super) fn of(&self, id: KeyId) -> Option<&Key> {
+        self.all().find(|key| key.id == id)
+    }
+
+    /// The id of the key that seals.
+    pub fn sealing(&self) -> Option<KeyId> {
+        self.current.as_ref().map(Key::id)
+    }
+
+    /// Whether the seal is what its key makes of the batch.
+    pub(super) fn judge(&self, seal: &Seal) -> Judged {
+        match self.of(seal.key) {
+            Some(key) if key.sealed(seal) => Judged::Good,
+            Some(_) => Judged::Forged,
+            None if self.lost.contains(&seal.key) => Judged::Lost,
+            None => Judged::Unknown,
+        }
+    }
+}
+
+/// What a seal proves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// The batch, and everything before it, is as it was when it was sealed.
+    Good,
+    /// Its key did not make it for this batch.
+    Forged,
+    /// Nothing: nobody has its key any more.
+    Lost,
+    /// Nothing: its key is not among those given.
+    Unknown,
+}
