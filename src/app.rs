@@ -34,6 +34,7 @@ use crate::upstream::links::Links;
 use crate::upstream::server::{Server, Settings, State, Surroundings, Transport};
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
+use heads::Exporter;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,6 +43,9 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+mod heads;
+pub mod ledger;
 
 /// How long calls in flight may take to end when the process is asked to.
 const FAREWELL: Duration = Duration::from_secs(30);
@@ -65,6 +69,7 @@ pub struct App {
     journal: Arc<Journal>,
     disabling: Arc<Disabling>,
     operators: Operators,
+    exporter: Option<Arc<Exporter>>,
     stop: CancellationToken,
     servers_running: TaskTracker,
 }
@@ -123,12 +128,13 @@ impl App {
             hosts: admin::hosts(config.listen, &config.allowed_hosts),
             origins: config.allowed_origins.clone(),
         });
+        let exporter = heads::start(config, (&journal, &door.metrics), &stop)?;
         let operators = config.admin.tokens.iter().map(|operator| {
             let known = Known { name: operator.name.clone(), roles: operator.roles.clone() };
             (known, &operator.token)
         });
         let operators = Operators::new(operators, config.admin.verbs.clone());
-        Ok(Self { door, journal, disabling: Arc::new(disabling), operators, stop, servers_running })
+        Ok(Self { door, journal, disabling: Arc::new(disabling), operators, exporter, stop, servers_running })
     }
 
     /// Serves agents and operators on the two listeners until `until` ends.
@@ -222,6 +228,10 @@ impl App {
         self.servers_running.close();
         let _ = tokio::time::timeout(FAREWELL, self.servers_running.wait()).await;
         self.journal.close().await.context("the ledger could not be closed in good order")?;
+        if let Some(exporter) = &self.exporter {
+            // The last head leaves when nothing more can be written.
+            let _ = tokio::time::timeout(FAREWELL_HOOKS, exporter.tell()).await;
+        }
         Ok(())
     }
 }
@@ -277,7 +287,7 @@ fn syncs(health: &journal::Health) -> Synced {
 
 /// The store that the configuration describes, on `journal`.
 fn store(config: &Config, journal: &Journal) -> anyhow::Result<Arc<dyn Store>> {
-    let keeping = Keeping { age: config.ledger.keep, archive: None };
+    let keeping = Keeping { age: config.ledger.keep, archive: config.ledger.archive.clone() };
     let store = Embedded::keeping(&config.data, journal.clone(), Clock::default(), keeping);
     Ok(Arc::new(store.context("the store cannot be opened")?))
 }

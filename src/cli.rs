@@ -101,13 +101,7 @@ pub fn run(cli: Cli) -> anyhow::Result<u8> {
         Verb::Approvals(args) => approvals::run(&args),
         Verb::Disable(args) => disable::disable(&args),
         Verb::Enable(args) => disable::enable(&args),
-        Verb::Ledger(args) => {
-            let data = match &args.ledger.data {
-                Some(data) => data.clone(),
-                None => configured::data(args.config.as_deref()),
-            };
-            ledger::run(&args.ledger, &data, args.config.as_deref())
-        }
+        Verb::Ledger(args) => ledger::run(&args.ledger, args.config.as_deref()),
         Verb::Report(args) => report::run(&args),
         Verb::Pins(args) => pins::run(&args),
         Verb::Schema(args) => schema::run(&args),

@@ -31,7 +31,7 @@ mod servers;
 mod settings;
 mod variables;
 
-pub use ledger::Ledger;
+pub use ledger::{Heads, Ledger, Seal};
 pub use servers::{Server, Transport};
 pub use settings::Settings;
 
@@ -267,7 +267,8 @@ fn judge(
     let settings = shape::read::<Settings>(tree, &mut problems);
     let judged = settings.map(|mut settings| {
         let ledger = std::mem::take(&mut settings.ledger);
-        let ledger = problems.under("ledger", |problems| ledger::compile(&ledger, problems));
+        let data = directory.join(&settings.data);
+        let ledger = problems.under("ledger", |problems| ledger::compile(ledger, &data, directory, problems));
         let mut judged = build(settings, named, directory, &mut problems);
         judged.config = judged.config.map(|config| Config { ledger, startup, ..config });
         judged.basis.written = document.tree().clone();

@@ -98,7 +98,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let config = configured::config(args.config.as_deref())?;
     // Without a journal there is nothing to open, and nothing is to be made.
     Reader::open(&config.data)?;
-    let found = if let Some(journal) = direct::open(&config.data)? {
+    let found = if let Some(journal) = direct::open(&config)? {
         runtime()?.block_on(direct::ask(&config.data, journal, asked))?
     } else {
         let operator = operator(&config, args.operator.as_deref())?;

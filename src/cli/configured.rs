@@ -1,6 +1,6 @@
 //! What several verbs need of the configuration: where it is, what it says, and its problems in words.
 
-use crate::config::{self, Config, Loaded};
+use crate::config::{self, Config, Ledger, Loaded};
 use crate::model::counted::counted;
 use crate::model::diagnostic::Severity;
 use crate::model::disabled::Disabled;
@@ -24,6 +24,13 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
 pub fn data(named: Option<&Path>) -> PathBuf {
     let configured = path(named).ok().and_then(|path| config::load(&path).config);
     configured.map_or_else(|| PathBuf::from("toolgate-data"), |config| config.data)
+}
+
+/// Where the ledger is, and how it is kept, as far as that is configured.
+pub fn ledger(named: Option<&Path>) -> (PathBuf, Ledger) {
+    let configured = path(named).ok().and_then(|path| config::process(&path));
+    configured
+        .map_or_else(|| (PathBuf::from("toolgate-data"), Ledger::default()), |config| (config.data, config.ledger))
 }
 
 /// What the process runs on, without a word about what is only a warning; or every problem on standard error.

@@ -85,7 +85,7 @@ pub fn enable(args: &Enable) -> anyhow::Result<u8> {
 
 fn change(given: &Door, wish: Wish<'_>) -> anyhow::Result<u8> {
     let config = configured::process(given.config.as_deref())?;
-    let changed = match direct::open(&config.data)? {
+    let changed = match direct::open(&config)? {
         Some(journal) => match unknown(given, &config, wish) {
             Some(why) => Err(why),
             None => runtime()?.block_on(on_disk(&config, journal, wish))?,

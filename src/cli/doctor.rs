@@ -3,8 +3,8 @@
 
 use super::configured;
 use super::serve::runtime;
-use crate::app::{App, bind};
-use crate::config::{Config, Loaded};
+use crate::app::{App, bind, ledger};
+use crate::config::{Config, Ledger, Loaded};
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
@@ -12,7 +12,6 @@ use crate::guards::Mode;
 use crate::model::counted::counted;
 use crate::owners::keep_private;
 use crate::policy::live::Live;
-use crate::store::journal::{Journal, Options};
 use crate::upstream::server::State;
 use anyhow::Context as _;
 use std::fmt::Write as _;
@@ -49,10 +48,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             }
         }
         let policy = Live::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
-        let started = Journal::open(&config.data, Options::default()).map_err(anyhow::Error::from);
+        let started = ledger::open(&config).await;
         match started.and_then(|journal| App::start(&config, &policy, journal)) {
             Ok(app) => {
                 found.fine(&format!("the ledger in {} can be written", config.data.display()));
+                record(&config, &mut found);
                 secrets(&app, &mut found).await;
                 servers(&app, &config, &mut found).await;
                 if let Err(error) = app.stop().await {
@@ -66,6 +66,29 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let Found { report, wrong } = found;
     let _ = std::io::stdout().write_all(report.as_bytes());
     Ok(u8::from(wrong > 0))
+}
+
+/// What the record proves, and how far back it goes.
+fn record(config: &Config, found: &mut Found) {
+    let Ledger { keep, archive, seal, heads } = &config.ledger;
+    if seal.key.is_some() {
+        found.fine("the ledger is sealed: nobody without the key can write it anew");
+    } else {
+        found.note("the ledger is not sealed: whoever can write its directory can write it anew; see `ledger.seal`");
+    }
+    if heads.is_some() {
+        found.fine("heads of the ledger leave by themselves, so that its end cannot be cut off unseen");
+    } else {
+        found.note("no head of the ledger leaves: its end can be cut off unseen; see `ledger.heads`");
+    }
+    let hours = keep.as_secs() / 3600;
+    let kept = if hours < 48 { counted(hours, "hour") } else { counted(hours / 24, "day") };
+    match archive {
+        Some(archive) => found.fine(&format!("closed segments go to {} after {kept}", archive.display())),
+        None => {
+            found.note(&format!("closed segments of the ledger are dropped after {kept}; see `ledger.archive`"));
+        }
+    }
 }
 
 async fn secrets(app: &App, found: &mut Found) {

@@ -1,5 +1,7 @@
 //! `toolgate ledger`: what was called, by whom, and what became of it; and whether the record is as it was written.
 
+use super::configured;
+use crate::config::Ledger;
 use crate::store::journal::Head;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,9 @@ pub struct Args {
     /// The data directory, as in the configuration
     #[arg(long, value_name = "DIR", global = true)]
     pub data: Option<PathBuf>,
+    /// Where segments are that the ledger does not need any more; they are read, too [for verify: as in the configuration]
+    #[arg(long, value_name = "DIR", global = true)]
+    archive: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -36,7 +41,11 @@ enum Verb {
     Export(Export),
     /// Judge a call again under the policy as it is now; nothing is executed. 0: the same verdict, 1: another, or none
     Replay(replay::Replay),
-    /// Check that the ledger is as it was written, and print its head
+    /// Check that the ledger is as it was written, and print its head. 0: it is, 1: it is damaged or forged
+    ///
+    /// Without a key this proves that nothing was changed by someone who did not write everything after it anew. With the key
+    /// that seals the ledger, it proves that nobody without it has changed anything. That the end was not cut off, or all of
+    /// it exchanged for an older copy, is proved only by heads that were kept elsewhere.
     Verify(Verify),
 }
 
@@ -78,14 +87,38 @@ struct Verify {
     /// A head this ledger had before, as `verify` printed it: finds out whether anything up to it was removed or rewritten
     #[arg(long, value_name = "SEQ:HASH")]
     expect_head: Option<Head>,
+    /// A file of heads that `ledger.heads` has written: the ledger has to have each of them still
+    #[arg(long, value_name = "FILE")]
+    heads: Option<PathBuf>,
+    /// A file with the key that seals the ledger; again for those that sealed before [default: as in the configuration]
+    #[arg(long, value_name = "FILE")]
+    key: Vec<PathBuf>,
 }
 
-/// Runs `args` on the data directory `data`, with the policy of `config` where one is needed, to standard output and standard error. Gives the exit code: 0, or 1 when
-/// something was not found or not right. An error is for the caller to print, with exit code 1.
-pub fn run(args: &Args, data: &Path, config: Option<&Path>) -> anyhow::Result<u8> {
+/// Which ledger is meant.
+struct Place<'a> {
+    data: &'a Path,
+    archive: Option<&'a Path>,
+    /// The configuration that was named.
+    config: Option<&'a Path>,
+    /// How it is kept.
+    kept: &'a Ledger,
+}
+
+/// Runs `args` on the ledger of `config`, or of the data directory that is named, to standard output and standard error. Gives the
+/// exit code: 0, or 1 when something was not found or not right. An error is for the caller to print, with exit code 1.
+pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut err = io::stderr().lock();
-    let done = run_on(args, (data, config), &mut out, &mut err);
+    let (data, kept) = match &args.data {
+        Some(data) if config.is_none() => (data.clone(), Ledger::default()),
+        named => {
+            let (data, kept) = configured::ledger(config);
+            (named.clone().unwrap_or(data), kept)
+        }
+    };
+    let place = Place { data: &data, archive: args.archive.as_deref(), config, kept: &kept };
+    let done = run_on(args, &place, &mut out, &mut err);
     let flushed = out.flush().map_err(anyhow::Error::from);
     match done.and_then(|code| flushed.map(|()| code)) {
         // Whoever reads has seen enough, as `head` does.
@@ -94,18 +127,13 @@ pub fn run(args: &Args, data: &Path, config: Option<&Path>) -> anyhow::Result<u8
     }
 }
 
-fn run_on(
-    args: &Args,
-    (data, config): (&Path, Option<&Path>),
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> anyhow::Result<u8> {
+fn run_on(args: &Args, place: &Place<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
     match &args.verb {
-        Verb::List(list) => list.run(data, out, err),
-        Verb::Show(show) => show.run(data, out, err),
-        Verb::Export(export) => export.run(data, out, err),
-        Verb::Replay(replay) => replay.run(data, config, out),
-        Verb::Verify(verify) => verify.run(data, out),
+        Verb::List(list) => list.run(place, out, err),
+        Verb::Show(show) => show.run(place, out, err),
+        Verb::Export(export) => export.run(place, out, err),
+        Verb::Replay(replay) => replay.run(place.data, place.config, out),
+        Verb::Verify(verify) => verify.run(place, out),
     }
 }
 

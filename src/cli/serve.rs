@@ -1,13 +1,12 @@
 //! `toolgate serve`: agents on one listener, operators on the other, until a signal.
 
 use super::configured;
-use crate::app::{App, bind};
+use crate::app::{App, bind, ledger};
 use crate::config::{self, Config, Loaded, Server, Transport};
 use crate::guards::Mode;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
 use crate::policy::live::{Live, Reading};
-use crate::store::journal::{Journal, Options};
 use crate::telemetry;
 use anyhow::Context as _;
 use std::io::Write as _;
@@ -77,7 +76,7 @@ async fn serve(mut config: Config, policy: Arc<Live>) -> anyhow::Result<()> {
     let operators = bind(config.admin.listen, "operators").await?;
     // Port 0 is a port of the system's choice; agents name the one it became.
     config.listen = agents.local_addr()?;
-    let app = App::start(&config, &policy, Journal::open(&config.data, Options::default())?)?;
+    let app = App::start(&config, &policy, ledger::open(&config).await?)?;
     announce(&agents, &operators)?;
     telemetry::tasks::spawn("policy files", policy.clone().watch(app.door.metrics.clone()));
     telemetry::tasks::spawn("hangup", async move {

@@ -2,7 +2,7 @@
 
 use super::configured;
 use super::serve::{bare, runtime};
-use crate::app::App;
+use crate::app::{App, ledger};
 use crate::config::{self, Loaded, Server, Transport};
 use crate::downstream::stdio::serve;
 use crate::guards::identity;
@@ -44,6 +44,7 @@ pub struct Args {
 pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     keep_private();
     let (mut config, policy) = prepare(args)?;
+    let runtime = runtime()?;
     // Operators have no door here, so none of them can be asked.
     config.admin.tokens.clear();
     if let Some(data) = &args.data {
@@ -54,7 +55,7 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
         config.data = place;
         journal
     } else {
-        Journal::open(&config.data, Options::default())?
+        runtime.block_on(ledger::open(&config))?
     };
     let name = chosen(args, &config)?;
     config.servers.retain(|known, _| *known == name);
@@ -64,7 +65,7 @@ pub fn run(args: &Args, log: Option<String>) -> anyhow::Result<u8> {
     let agent = args.agent.as_deref().unwrap_or(identity::ANONYMOUS);
     let known = policy.current().identity.of_agent(agent);
     known.with_context(|| format!("the configuration has no agent `{agent}`; name one with --agent"))?;
-    runtime()?.block_on(async {
+    runtime.block_on(async {
         let settings = telemetry::Settings::read(log, |name| std::env::var(name).ok())?;
         let telemetry = telemetry::start(&settings, &tokio::runtime::Handle::current())?;
         let app = App::start(&config, &policy, journal)?;

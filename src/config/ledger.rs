@@ -1,28 +1,181 @@
-//! How the record of calls is kept.
+//! How the record of calls is kept, sealed and witnessed.
 
-use super::settings::LedgerSettings;
+use super::secrets;
+use super::settings::{HeadsSettings, KeySettings, LedgerSettings, SealSettings, SecretSettings, WebhookSettings};
+use crate::guards::secrets::Source;
+use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
 use crate::model::times::between;
+use crate::store::journal::{KeyId, SHORTEST_KEY};
+use crate::upstream::hook::{Hook, key_of};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long closed segments are kept: usual, least, most.
 const KEEP: Duration = Duration::from_hours(24 * 90);
 const KEEPS: (Duration, Duration) = (Duration::from_hours(1), Duration::from_hours(24 * 36_500));
+/// How often heads leave: usual, least, most.
+const EVERY: Duration = Duration::from_mins(10);
+const EVERYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+/// How long a program that is told of heads may take: usual, least, most.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(30));
+/// Keys that sealed before, at most.
+const MOST_KEYS: usize = 64;
+/// What a key's program prints is read once.
+const ONCE: &str = "24h";
 
 /// How the record of calls is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Ledger {
     /// How long closed segments are kept after their last entry.
     pub keep: Duration,
+    /// Where they go then; none: they are dropped.
+    pub archive: Option<PathBuf>,
+    /// What it is sealed with.
+    pub seal: Seal,
+    /// Where its heads go; none: nowhere.
+    pub heads: Option<Heads>,
+}
+
+/// What the record is sealed with. The default is nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Seal {
+    /// Where the key that seals comes from.
+    pub key: Option<Source>,
+    /// Where those come from that sealed before.
+    pub previous: Vec<Source>,
+    /// Those that sealed before and that nobody has any more.
+    pub lost: Vec<KeyId>,
+}
+
+/// Where heads go.
+#[derive(Debug, Clone)]
+pub struct Heads {
+    /// How often.
+    pub every: Duration,
+    /// The file to which they are added.
+    pub file: Option<PathBuf>,
+    /// Who is told of them.
+    pub webhook: Option<Arc<Hook>>,
+    /// Whether they are lines of the log.
+    pub log: bool,
 }
 
 impl Default for Ledger {
     fn default() -> Self {
-        Self { keep: KEEP }
+        Self { keep: KEEP, archive: None, seal: Seal::default(), heads: None }
     }
 }
 
-pub(super) fn compile(written: &LedgerSettings, problems: &mut Problems) -> Ledger {
-    let LedgerSettings { keep } = written;
-    Ledger { keep: between("keep", keep.as_deref(), KEEPS, problems).unwrap_or(KEEP) }
+pub(super) fn compile(written: LedgerSettings, data: &Path, directory: &Path, problems: &mut Problems) -> Ledger {
+    let LedgerSettings { keep, archive, seal, heads } = written;
+    Ledger {
+        keep: between("keep", keep.as_deref(), KEEPS, problems).unwrap_or(KEEP),
+        archive: archive.map(|text| problems.under("archive", |problems| outside(&text, data, directory, problems))),
+        seal: seal
+            .map(|seal| problems.under("seal", |problems| sealing(seal, directory, problems)))
+            .unwrap_or_default(),
+        heads: heads.map(|heads| problems.under("heads", |problems| witnessed(heads, (data, directory), problems))),
+    }
+}
+
+/// A path that is not within the data directory: what is there is toolgate's to remove, and goes when that goes.
+fn outside(text: &str, data: &Path, directory: &Path, problems: &mut Problems) -> PathBuf {
+    let path = directory.join(text);
+    if text.trim().is_empty() {
+        problems.error("is blank", "name a path outside the data directory");
+    } else if path.starts_with(data) {
+        problems.error("is in the data directory", "name a path outside it, best one that only few may write to");
+    }
+    path
+}
+
+fn sealing(written: SealSettings, directory: &Path, problems: &mut Problems) -> Seal {
+    let SealSettings { key, previous } = written;
+    let mut seal = Seal::default();
+    if key.is_none() && previous.is_empty() {
+        problems.error("names no key", "write `key: { file: FILE }`; make one: `openssl rand -hex 32`");
+    }
+    if previous.len() > MOST_KEYS {
+        problems.error(format!("more than {MOST_KEYS} keys in `previous`"), "begin a new journal");
+    }
+    if let Some(mut key) = key {
+        seal.key = problems.under("key", |problems| {
+            if key.lost.take().is_some() {
+                problems.error("`lost` is for keys in `previous`", "name where the key is: `env`, `file` or `command`");
+                return None;
+            }
+            source(key, directory, problems)
+        });
+    }
+    problems.under("previous", |problems| {
+        for (index, mut key) in previous.into_iter().enumerate() {
+            problems.under(index.to_string(), |problems| match key.lost.take() {
+                None => seal.previous.extend(source(key, directory, problems)),
+                Some(_) if key.env.is_some() || key.file.is_some() || !key.command.is_empty() => {
+                    problems.error("is lost, and comes from somewhere", "keep one of the two");
+                }
+                Some(id) => match id.parse() {
+                    Ok(id) => seal.lost.push(id),
+                    Err(()) => {
+                        problems.error("is no id of a key", "write the 16 hex digits that toolgate named it with");
+                    }
+                },
+            });
+        }
+    });
+    if seal.key.is_some() && seal.previous.contains(seal.key.as_ref().unwrap_or(&Source::Variable(String::new()))) {
+        problems.error("the key is in `previous`, too", "a key that was replaced never seals again: make a new one");
+    }
+    seal
+}
+
+fn source(written: KeySettings, directory: &Path, problems: &mut Problems) -> Option<Source> {
+    let KeySettings { env, file, command, timeout, lost: _ } = written;
+    let ttl = (!command.is_empty()).then(|| ONCE.to_owned());
+    let settings = SecretSettings { env, file, command, ttl, timeout, places: Vec::new() };
+    let source = secrets::source(settings, directory, problems);
+    if let Some(Source::File(file)) = &source {
+        problems.under("file", |problems| match std::fs::metadata(file) {
+            Ok(known) if known.is_file() && known.len() < SHORTEST_KEY as u64 => {
+                let message = format!("a key that seals has {SHORTEST_KEY} bytes at least");
+                problems.error(message, format!("make one: `(umask 077; openssl rand -hex 32 > {})`", file.display()));
+            }
+            _ => {}
+        });
+    }
+    source
+}
+
+fn witnessed(written: HeadsSettings, (data, directory): (&Path, &Path), problems: &mut Problems) -> Heads {
+    let HeadsSettings { every, file, webhook, log } = written;
+    if file.is_none() && webhook.is_none() && !log {
+        problems.error("go nowhere", "name a `file` or a `webhook`, or write `log: true`");
+    }
+    Heads {
+        every: between("every", every.as_deref(), EVERYS, problems).unwrap_or(EVERY),
+        file: file.map(|text| problems.under("file", |problems| outside(&text, data, directory, problems))),
+        webhook: webhook.and_then(|written| problems.under("webhook", |problems| hook(written, problems))),
+        log,
+    }
+}
+
+fn hook(written: WebhookSettings, problems: &mut Problems) -> Option<Arc<Hook>> {
+    let WebhookSettings { url, secret, timeout, unencrypted } = written;
+    let timeout = between("timeout", timeout.as_deref(), TIMEOUTS, problems).unwrap_or(TIMEOUT);
+    if key_of(&secret).is_none() {
+        let hint = "make one: `echo whsec_$(openssl rand -base64 32)`";
+        problems.under("secret", |problems| problems.error("is no key", hint));
+    }
+    let url = problems.under("url", |problems| {
+        let Address { url, is_exposed } = Address::read(&url, "it knows us by the signature", problems)?;
+        if is_exposed && !unencrypted {
+            let hint = "use https, or say `unencrypted: true`";
+            problems.error("heads would leave this machine unencrypted", hint);
+        }
+        Some(url)
+    })?;
+    Hook::new("heads".to_owned(), &url, secret, timeout).map(Arc::new)
 }

@@ -47,7 +47,7 @@ pub(super) fn compile(
     Bindings(bindings)
 }
 
-fn source(settings: SecretSettings, directory: &Path, problems: &mut Problems) -> Option<Source> {
+pub(super) fn source(settings: SecretSettings, directory: &Path, problems: &mut Problems) -> Option<Source> {
     let SecretSettings { env, file, command, ttl, timeout, places: _ } = settings;
     if command.is_empty() && (ttl.is_some() || timeout.is_some()) {
         problems.error("`ttl` and `timeout` go with `command`", "take them away");

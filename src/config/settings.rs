@@ -174,6 +174,73 @@ pub struct LedgerSettings {
     /// How long closed segments are kept after their last entry: `90d` if absent, `1h` at least. What calls still need is
     /// kept for as long as they need it.
     pub keep: Option<String>,
+    /// The directory they go to then. Without it they are dropped.
+    pub archive: Option<String>,
+    /// What the ledger is sealed with, so that nobody without the key can write it anew.
+    pub seal: Option<SealSettings>,
+    /// Where its heads go by themselves, so that nobody can cut its end off unseen.
+    pub heads: Option<HeadsSettings>,
+}
+
+/// The keys that seal the ledger.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Seal")]
+pub struct SealSettings {
+    /// The key that seals. Without it, and with `previous`, the ledger is sealed no more.
+    pub key: Option<KeySettings>,
+    /// Keys that sealed before, and whose seals are still to be checked.
+    pub previous: Vec<KeySettings>,
+}
+
+/// A key: where it comes from, one of `env`, `file` and `command`. 32 to 4096 bytes; a line end after it does not count.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "SealKey")]
+pub struct KeySettings {
+    /// An environment variable of toolgate.
+    pub env: Option<String>,
+    /// A file; it is read at the start.
+    pub file: Option<String>,
+    /// A program that prints it, and the program's arguments; no shell, and of the environment `PATH`, `HOME`, `USER`, `LANG`
+    /// and `TMPDIR` only.
+    pub command: Vec<String>,
+    /// How long the program may take: `5s` if absent, `30s` at most.
+    pub timeout: Option<String>,
+    /// In `previous`: the id of a key that nobody has any more; its seals are not checked.
+    pub lost: Option<String>,
+}
+
+/// Where heads go. A head says where the ledger stands: its last record and the hash over everything up to it, with a seal where
+/// the ledger has one.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Heads")]
+pub struct HeadsSettings {
+    /// How often: `10m` if absent, `1s` to `24h`; besides at the start and at the end.
+    pub every: Option<String>,
+    /// A file, to which each is added as a line of JSON; best one that toolgate's user can only add to, on another machine's disk.
+    pub file: Option<String>,
+    /// A program that is told of each over HTTP.
+    pub webhook: Option<WebhookSettings>,
+    /// Each is a line of the log.
+    pub log: bool,
+}
+
+/// A program that is told of heads over HTTP.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "HeadsWebhook")]
+pub struct WebhookSettings {
+    /// the address that is told, by POST
+    pub url: String,
+    /// the key that signs what it is told (Standard Webhooks): `whsec_` and 24 to 64 bytes in base64
+    pub secret: Secret,
+    /// How long it may take: `5s` if absent, `30s` at most.
+    pub timeout: Option<String>,
+    /// The address may be one of another machine without TLS.
+    #[serde(default)]
+    pub unencrypted: bool,
 }
 
 /// Which methods pass: known ones unless denied; unknown ones if allowed, or if `mode` is `observe`.

@@ -125,7 +125,8 @@ impl Held {
     }
 }
 
-async fn get(source: &Source) -> Result<Arc<Secret>, Failed> {
+/// The value, wherever it comes from; nothing is kept of it.
+pub async fn get(source: &Source) -> Result<Arc<Secret>, Failed> {
     let bytes = match source {
         Source::Variable(name) => {
             let value = std::env::var_os(name).ok_or(Failed::Unset)?;

@@ -60,6 +60,7 @@ pub struct Metrics {
     refused: Family<Pair, Counter>,
     messages: Family<Message, Counter>,
     ledger_dropped: Counter,
+    heads: Family<Pair, Counter>,
     secrets_removed: Counter,
     look_alikes: Counter,
     heavy: Family<Pair, Counter>,
@@ -107,6 +108,7 @@ impl Metrics {
             refused: Family::default(),
             messages: Family::default(),
             ledger_dropped: Counter::default(),
+            heads: Family::default(),
             secrets_removed: Counter::default(),
             look_alikes: Counter::default(),
             heavy: Family::default(),
@@ -118,6 +120,9 @@ impl Metrics {
         }
         for outcome in ["kept", "stripped"] {
             drop(metrics.unavailable.get_or_create_owned(&Pair("outcome", outcome)));
+        }
+        for outcome in ["failed", "left"] {
+            drop(metrics.heads.get_or_create_owned(&Pair("outcome", outcome)));
         }
         for outcome in ["known", "made"] {
             drop(metrics.normalized.get_or_create_owned(&Pair("outcome", outcome)));
@@ -195,6 +200,11 @@ impl Metrics {
             "toolgate_ledger_entries_dropped",
             "Ledger entries of reads that were lost because the ledger could not be written",
             self.ledger_dropped.clone(),
+        );
+        registry.register(
+            "toolgate_ledger_heads",
+            "Heads of the ledger that were to be kept elsewhere, each place counted",
+            self.heads.clone(),
         );
         registry.register(
             "toolgate_secrets_removed",
@@ -326,6 +336,11 @@ impl Metrics {
     /// Ledger entries were lost.
     pub fn ledger_dropped(&self, entries: u64) {
         self.ledger_dropped.inc_by(entries);
+    }
+
+    /// A head of the ledger was to go to one place, and did or did not.
+    pub fn head_left(&self, did: bool) {
+        self.heads.get_or_create(&Pair("outcome", if did { "left" } else { "failed" })).inc();
     }
 
     /// So many sessions are open.

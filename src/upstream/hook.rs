@@ -141,14 +141,17 @@ impl Hook {
     ) {
         let hook = self.clone();
         tasks::spawn("after-hook", async move {
-            let ended = match hook.post(&connections, &id, body).await {
-                Ok((status, _)) if status.is_success() => Ok(()),
-                Ok((status, _)) => Err(Failed::Status(status.as_u16())),
-                Err(failed) => Err(failed),
-            };
-            told(ended);
+            told(hook.say(&connections, &id, body).await);
             drop(place);
         });
+    }
+
+    /// Tells it something, once.
+    pub async fn say(&self, connections: &Connections, id: &str, body: Bytes) -> Result<(), Failed> {
+        match self.post(connections, id, body).await? {
+            (status, _) if status.is_success() => Ok(()),
+            (status, _) => Err(Failed::Status(status.as_u16())),
+        }
     }
 
     async fn post(&self, connections: &Connections, id: &str, body: Bytes) -> Result<(StatusCode, Bytes), Failed> {

@@ -179,6 +179,14 @@ fn beyond() -> Vec<(&'static str, String, String)> {
         ),
         ("secrets", secrets(&many(65, &format!("  s#: {{ env: A, for: [ {place} ] }}"))), good.clone()),
         ("places", secrets(&places), good.clone()),
+        (
+            "keys",
+            config(&format!(
+                "ledger: {{ seal: {{ previous: [ {} ] }} }}\n",
+                many(65, "{ lost: 00112233aabbccdd },").replace('\n', " ")
+            )),
+            good.clone(),
+        ),
         ("hooks", config(&format!("hooks:\n{}", many(17, hook))), good.clone()),
         (
             "errors",

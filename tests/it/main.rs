@@ -53,6 +53,7 @@ mod resume;
 mod rewriting;
 mod roles;
 mod screens;
+mod sealed;
 mod secrets;
 mod settle;
 mod shown;

@@ -1,6 +1,9 @@
 //! Without a running toolgate: the data directory itself, under its lock.
 
 use super::{Asked, Found};
+use crate::app::ledger::keys;
+use crate::cli::serve::runtime;
+use crate::config::Config;
 use crate::model::clock::Clock;
 use crate::owners::keep_private;
 use crate::store::embedded::Embedded;
@@ -11,9 +14,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The journal in `data`, locked; none when a toolgate has it. What another user writes here, toolgate could not open
+/// The journal of `config`, locked; none when a toolgate has it. What another user writes here, toolgate could not open
 /// afterwards: such a one is taken to the door too.
-pub(in crate::cli) fn open(data: &Path) -> anyhow::Result<Option<Journal>> {
+pub(in crate::cli) fn open(config: &Config) -> anyhow::Result<Option<Journal>> {
+    let data = &config.data;
     let owner = match std::fs::metadata(data) {
         Ok(found) => found.uid(),
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -25,7 +29,8 @@ pub(in crate::cli) fn open(data: &Path) -> anyhow::Result<Option<Journal>> {
         return Ok(None);
     }
     keep_private();
-    match Journal::open(data, Options::default()) {
+    let keys = runtime()?.block_on(keys(&config.ledger))?;
+    match Journal::open_sealed(data, Options::default(), keys) {
         Ok(journal) => Ok(Some(journal)),
         Err(Error::Locked { .. }) => Ok(None),
         Err(error) => Err(error.into()),

@@ -48,7 +48,13 @@ pub(in crate::cli) struct Calls {
 impl Calls {
     /// All calls of the journal in `data`.
     pub(in crate::cli) fn open(data: &Path) -> Result<Self, Error> {
-        Ok(Self { records: Reader::open(data)?, open: BTreeMap::new(), rest: None, messages: false })
+        Self::open_in(data, None)
+    }
+
+    /// As `open`, and those in the `archive`.
+    pub(super) fn open_in(data: &Path, archive: Option<&Path>) -> Result<Self, Error> {
+        let records = Reader::after_in(data, archive, 0)?;
+        Ok(Self { records, open: BTreeMap::new(), rest: None, messages: false })
     }
 
     /// The same with the messages that went through side doors.

@@ -1,18 +1,18 @@
 //! `toolgate ledger export`: everything, for another system to keep or to search.
 
 use super::Export;
+use super::Place;
 use super::calls::event;
 use super::text;
-use crate::store::journal::{Error, Reader, Record};
+use crate::store::journal::{Error, REKEYED, Reader, Record};
 use crate::store::state::event::Event;
 use jiff::Timestamp;
 use std::io::Write;
-use std::path::Path;
 
 impl Export {
-    pub(super) fn run(&self, data: &Path, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+    pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
         let mut code = 0;
-        for record in Reader::after(data, self.after)? {
+        for record in Reader::after_in(place.data, place.archive, self.after)? {
             match self.line(&record?) {
                 Ok(Some(line)) => writeln!(out, "{line}")?,
                 Ok(None) => {}
@@ -31,6 +31,9 @@ impl Export {
         if let Some(entry) = record.entry()? {
             let fits = self.wanted.fits(&entry);
             return Ok(fits.then(|| text::line_of(record.seq, "entry", &record.bytes)));
+        }
+        if !self.entries && record.kind == REKEYED && !self.wanted.is_of_entries() {
+            return Ok(Some(text::line_of(record.seq, "rekeyed", &record.bytes)));
         }
         if self.entries || !event(record)?.is_some_and(|event| self.fits(&event)) {
             return Ok(None);

@@ -1,6 +1,7 @@
 //! `toolgate ledger list`.
 
 use super::List;
+use super::Place;
 use super::calls::{Call, Calls};
 use super::text::plain;
 use crate::model::counted::counted;
@@ -9,15 +10,14 @@ use crate::store::journal::Error;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::Write;
-use std::path::Path;
 
 /// Rows of a table, unless told otherwise.
 const ROWS: u32 = 50;
 
 impl List {
-    pub(super) fn run(&self, data: &Path, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+    pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
         let limit = self.limit.unwrap_or(if self.json { 0 } else { ROWS }) as usize;
-        let calls = Calls::open(data)?.and_messages();
+        let calls = Calls::open_in(place.data, place.archive)?.and_messages();
         if !self.json {
             writeln!(out, "{}", row(["TIME", "ACTION ID", "AGENT", "TOOL", "OUTCOME", "CODE", "MS"]))?;
         }

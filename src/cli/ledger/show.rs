@@ -1,5 +1,6 @@
 //! `toolgate ledger show`.
 
+use super::Place;
 use super::calls::{event, unfinished};
 use super::history::History;
 use super::wanted::begins;
@@ -9,7 +10,6 @@ use crate::store::journal::{Error, Reader, Record};
 use crate::store::state::claim::Phase;
 use crate::store::state::event::Event;
 use std::io::Write;
-use std::path::Path;
 
 /// How many ids are named when the beginning of one fits several.
 const NAMED: usize = 5;
@@ -25,9 +25,9 @@ struct Story {
 }
 
 impl Show {
-    pub(super) fn run(&self, data: &Path, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+    pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
         let mut story = Story::default();
-        for record in Reader::open(data)? {
+        for record in Reader::after_in(place.data, place.archive, 0)? {
             match self.take(&record?, &mut story) {
                 Err(error @ Error::Unreadable { .. }) => writeln!(err, "{error}")?,
                 taken => taken?,

@@ -21,7 +21,9 @@ struct Line {
 fn ledger(data: &Path, words: &[&str]) -> (u8, String, String) {
     let line = Line::try_parse_from([&["ledger"], words].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = match run_on(&line.args, (data, None), &mut out, &mut err) {
+    let kept = Ledger::default();
+    let place = Place { data, archive: line.args.archive.as_deref(), config: None, kept: &kept };
+    let code = match run_on(&line.args, &place, &mut out, &mut err) {
         Ok(code) => code,
         Err(error) => {
             err.extend_from_slice(format!("{error}\n").as_bytes());

@@ -1,43 +1,203 @@
 //! `toolgate ledger verify`.
 
-use super::Verify;
+use super::{Place, Verify};
+use crate::app::ledger;
+use crate::cli::serve::runtime;
+use crate::config::Seal;
+use crate::guards::secrets::Source;
 use crate::model::counted::counted;
-use crate::store::journal::verify;
-use std::io::Write;
+use crate::store::journal::{Against, Keys, Proof, Report, Witness, check};
+use anyhow::Context as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::path::Path;
 
+/// Bytes of a line of a file of heads, and lines of it; one is written every ten minutes.
+const LONGEST: u64 = 1 << 10;
+const MOST: usize = 4 << 20;
+
+/// The heads of a file, and what is to be said of them.
+#[derive(Default)]
+struct Kept {
+    heads: Vec<Witness>,
+    /// Without a seal that can be checked.
+    bare: usize,
+    unreadable: usize,
+    /// What is wrong with one of them.
+    forged: Option<String>,
+}
+
 impl Verify {
-    pub(super) fn run(&self, data: &Path, out: &mut dyn Write) -> anyhow::Result<u8> {
-        let report = verify(data, self.expect_head)?;
-        let (records, batches, segments) = (report.records, report.batches, report.segments);
-        let batches = if batches == 1 { "1 batch".to_owned() } else { format!("{batches} batches") };
-        let (records, segments) = (counted(records, "record"), counted(segments, "segment"));
-        let read = format!("{records} in {batches}, {segments}, {}", counted(report.bytes, "byte"));
+    pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write) -> anyhow::Result<u8> {
+        let keys = self.keys(place)?;
+        let kept = self.heads.as_ref().map(|file| read(file, &keys)).transpose()?;
+        let against = Against {
+            keys,
+            expected: self.expect_head,
+            heads: kept.iter().flat_map(|kept| kept.heads.iter().map(|witness| witness.head)).collect(),
+            archive: place.archive.or(place.kept.archive.as_deref()).map(Path::to_owned),
+        };
+        let report = check(place.data, &against)?;
+        let read = read_words(&report);
         if let Some(problem) = &report.problem {
             writeln!(out, "DAMAGED: {problem}")?;
             writeln!(out, "as written up to there: {read}")?;
             return Ok(1);
         }
-        writeln!(out, "ok: {read}")?;
-        if report.dropped > 0 {
-            writeln!(out, "records 1 to {} were dropped; a sealed summary stands for them", report.dropped)?;
+        if let Some(forged) = kept.as_ref().and_then(|kept| kept.forged.as_ref()) {
+            writeln!(out, "FORGED: {forged}")?;
+            return Ok(1);
         }
-        if let Some(begun) = &report.unfinished {
-            writeln!(
-                out,
-                "the last batch is not finished ({} at byte {}): toolgate is writing it, or was killed while it did and \
-                 cuts it off when it next starts",
-                begun.segment, begun.offset
-            )?;
+        writeln!(out, "ok: {read}")?;
+        say_rest(&report, out)?;
+        say_seals(&report, &against.keys, out)?;
+        if let Some(kept) = &kept {
+            say_heads(kept, &report, out)?;
+            let met_none = report.met == u64::from(self.expect_head.is_some());
+            if met_none {
+                return Ok(1);
+            }
         }
         writeln!(out, "head {}", report.head)?;
-        if self.expect_head.is_none() {
+        if self.expect_head.is_none() && kept.is_none() {
             writeln!(
                 out,
-                "Keep the head somewhere else: `toolgate ledger verify --expect-head {}` then also finds a removed end.",
+                "Not proved: that the end was not cut off, and that this is no older copy. Keep the head somewhere else, \
+                 `toolgate ledger verify --expect-head {}` finds both then; `ledger.heads` keeps heads by itself.",
                 report.head
             )?;
         }
         Ok(0)
     }
+
+    fn keys(&self, place: &Place<'_>) -> anyhow::Result<Keys> {
+        let Seal { key, previous, lost } = &place.kept.seal;
+        if self.key.is_empty() && key.is_none() && previous.is_empty() {
+            return Ok(Keys { lost: lost.clone(), ..Keys::default() });
+        }
+        let runtime = runtime()?;
+        if self.key.is_empty() {
+            return runtime.block_on(ledger::keys(place.kept));
+        }
+        let mut read = self.key.iter().map(|file| {
+            let key = runtime.block_on(ledger::read(&Source::File(file.clone())));
+            key.with_context(|| format!("the key in {} cannot be had", file.display()))
+        });
+        let current = read.next().transpose()?;
+        Ok(Keys { current, previous: read.collect::<anyhow::Result<_>>()?, lost: Vec::new() })
+    }
+}
+
+fn read_words(report: &Report) -> String {
+    let batches = if report.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", report.batches) };
+    let (records, segments) = (counted(report.records, "record"), counted(report.segments, "segment"));
+    format!("{records} in {batches}, {segments}, {}", counted(report.bytes, "byte"))
+}
+
+fn say_rest(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    let first = report.head.seq - report.records + 1;
+    if report.dropped >= first {
+        writeln!(out, "records {first} to {} are in the archive, and follow on the rest", report.dropped)?;
+    }
+    if report.dropped > 0 && first > 1 {
+        writeln!(out, "records 1 to {} were dropped; a sealed summary stands for them", report.dropped.min(first - 1))?;
+    }
+    if let Some(begun) = &report.unfinished {
+        writeln!(
+            out,
+            "the last batch is not finished ({} at byte {}): toolgate is writing it, or was killed while it did and \
+             cuts it off when it next starts",
+            begun.segment, begun.offset
+        )?;
+    }
+    Ok(())
+}
+
+/// What the seals prove, and what nothing proves without them.
+fn say_seals(report: &Report, keys: &Keys, out: &mut dyn Write) -> anyhow::Result<()> {
+    let sealed = report.stretches.iter().any(|stretch| stretch.key.is_some());
+    if keys.is_empty() {
+        let why = if sealed { "sealed, but without the key the seals are not checked" } else { "not sealed" };
+        writeln!(
+            out,
+            "{why}. Not proved: that nobody who can write the data directory has rewritten an entry and everything after it."
+        )?;
+    }
+    for stretch in &report.stretches {
+        let records = format!("records {} to {}", stretch.first, stretch.last);
+        match (stretch.key, stretch.checked) {
+            (Some(key), true) => {
+                writeln!(out, "{records}: sealed with the key `{key}`; nobody without it has changed them")?;
+            }
+            (Some(key), false) => {
+                writeln!(out, "{records}: sealed with the key `{key}`, which is not there to check them")?;
+            }
+            (None, _) if keys.is_empty() => {}
+            (None, _) if report.stretches.iter().any(|later| later.checked && later.first > stretch.last) => {
+                writeln!(out, "{records}: not sealed, and as they were when what follows was")?;
+            }
+            (None, _) => {
+                writeln!(out, "{records}: not sealed; whoever can write the data directory can have rewritten them")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn say_heads(kept: &Kept, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    let met = report.met;
+    let passed = report.passed_over;
+    match kept.heads.iter().max_by_key(|witness| witness.head.seq) {
+        Some(last) if met > 0 => writeln!(
+            out,
+            "{} kept elsewhere, of which this ledger has every one that is not of dropped records ({passed}); the last is of \
+             record {}, {}. Not proved: that nothing after it was cut off",
+            counted(kept.heads.len() as u64, "head"),
+            last.head.seq,
+            last.time
+        )?,
+        _ => writeln!(out, "NOTHING PROVED by the heads: none of them is of a record that is still here")?,
+    }
+    if kept.bare > 0 {
+        let bare = counted(kept.bare as u64, "head");
+        writeln!(
+            out,
+            "{bare} without a seal that can be checked: whoever can write that file could have written them"
+        )?;
+    }
+    if kept.unreadable > 0 {
+        writeln!(out, "{} of the file hold no head", counted(kept.unreadable as u64, "line"))?;
+    }
+    Ok(())
+}
+
+/// The heads in `file`. After the first one that is sealed, and with a key that seals, each has to be.
+fn read(file: &Path, keys: &Keys) -> anyhow::Result<Kept> {
+    let opened = std::fs::File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let mut from = BufReader::new(opened);
+    let (mut kept, mut sealed) = (Kept::default(), false);
+    for number in 1..=MOST {
+        let mut line = Vec::new();
+        if (&mut from).take(LONGEST).read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        let Some(witness) = Witness::read(line.trim_ascii()) else {
+            kept.unreadable += usize::from(!line.trim_ascii().is_empty());
+            continue;
+        };
+        let proof = witness.proof(keys);
+        let wrong = match proof {
+            Proof::Forged => Some("its seal does not fit: someone without the key wrote it".to_owned()),
+            Proof::Unknown(key) => Some(format!("it is sealed with the key `{key}`, which is not given")),
+            Proof::Bare if sealed && keys.current.is_some() => {
+                Some("it is not sealed, though those before it are".to_owned())
+            }
+            Proof::Bare | Proof::Sealed => None,
+        };
+        let named = |wrong| format!("{}, line {number}: {wrong}", file.display());
+        kept.forged = kept.forged.or_else(|| wrong.map(named));
+        kept.bare += usize::from(proof == Proof::Bare);
+        sealed |= proof == Proof::Sealed;
+        kept.heads.push(witness);
+    }
+    Ok(kept)
 }

@@ -28,6 +28,7 @@ fn busy() -> Metrics {
     metrics.dropped("unsolicited_answer");
     metrics.refused("duplicate_key");
     metrics.ledger_dropped(3);
+    metrics.head_left(true);
     metrics.sessions(4);
     metrics.held(2);
     metrics.decided("deny", MS);
@@ -79,6 +80,7 @@ fn names_are_the_promised_ones() {
             "toolgate_journal_sync_seconds",
             "toolgate_latency_ms",
             "toolgate_ledger_entries_dropped_total",
+            "toolgate_ledger_heads_total",
             "toolgate_look_alikes_total",
             "toolgate_normalized_schemas_total",
             "toolgate_policy_stale",

@@ -19,6 +19,8 @@ use tokio::process::{Child, ChildStdout, Command};
 const DEADLINE: Duration = Duration::from_secs(30);
 /// A secret of the tool server's, which is to be found nowhere else (I8).
 const CANARY: &str = "canary-5f0c2b9e-never-to-be-seen";
+/// What the ledger is sealed with.
+const KEY: (&str, &str) = ("LEDGER_KEY", "a key of a stand of 32 bytes or more");
 
 /// What carries toolgate's messages to its tool server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +111,7 @@ impl Stand {
         };
         let text = format!(
             "listen: 127.0.0.1:0\nallowed_hosts: [{HOST}]\nadmin: {{ listen: 127.0.0.1:0, tokens: [ {{ name: ann, token: {TOKEN}, roles: [approver] }} ] }}\ndata: data\npolicies: [policy.yaml]\nservers:\n  \
-             oracle: {{ {member} }}\n"
+             oracle: {{ {member} }}\nledger: {{ seal: {{ key: {{ env: LEDGER_KEY }} }}, heads: {{ every: 1s, file: heads }} }}\n"
         );
         Ok(std::fs::write(self.directory.path().join("toolgate.yaml"), text)?)
     }
@@ -151,7 +153,7 @@ impl Stand {
         words.push(self.programs.join(self.settings.program).into());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(["serve", "--config", "toolgate.yaml"]).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("CANARY", CANARY);
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("CANARY", CANARY).envs([KEY]);
         command.envs(self.settings.environment.iter().copied());
         command.envs(failpoint.map(|point| ("TOOLGATE_FAILPOINT", point)));
         command.current_dir(self.directory.path()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
@@ -250,7 +252,10 @@ impl Stand {
         self.stop().await?;
         let data = self.path("data");
         let mut verify = Command::new(self.programs.join(self.settings.program));
-        let verified = verify.args(["ledger", "verify", "--data"]).arg(&data).output().await?;
+        // The canary is asked for by the configuration, too.
+        verify.args(["ledger", "verify", "--config", "toolgate.yaml", "--heads", "heads"]);
+        verify.current_dir(self.directory.path()).env("CANARY", CANARY).envs([KEY]);
+        let verified = verify.output().await?;
         let said = || [verified.stdout.as_slice(), &verified.stderr].concat();
         let damage = (!verified.status.success()).then(|| String::from_utf8_lossy(&said()).into_owned());
         let mut places = vec![("the log".to_owned(), std::fs::read(self.path("log"))?)];

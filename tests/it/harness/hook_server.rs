@@ -86,6 +86,11 @@ impl HookServer {
         *self.shared.script.lock().unwrap() = Box::new(script);
     }
 
+    /// The address under that name, and the secret, as members of YAML flow text.
+    pub fn members(&self, name: &str) -> String {
+        format!("url: \"http://{}/{name}\", secret: whsec_{}", self.address, STANDARD.encode(KEY))
+    }
+
     /// Lines of a configuration: hooks here, each as name, side, and tools; with more members as YAML flow text.
     pub fn hooks(&self, hooks: &[(&str, &str, &str)], more: &str) -> String {
         let secret = format!("whsec_{}", STANDARD.encode(KEY));
