@@ -41,9 +41,10 @@ pub struct Limits {
 pub const FROM_AGENT: Limits =
     Limits { bytes: 4 << 20, depth: 64, nodes: 200_000, key: 256, string: 1 << 20, differential: true };
 
-/// For what tool servers send: results are data, so exotic numbers and keys travel; size and shape are still bounded.
+/// For what tool servers send: results are data, so exotic numbers and keys travel; size and shape are still bounded. One
+/// level more, and `serde_json` makes no tree of it.
 pub const FROM_SERVER: Limits =
-    Limits { bytes: 4 << 20, depth: 128, nodes: 1_000_000, key: 4096, string: 4 << 20, differential: false };
+    Limits { bytes: 4 << 20, depth: 127, nodes: 1_000_000, key: 4096, string: 4 << 20, differential: false };
 
 /// Why a text was refused, and where. Never quotes the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -98,10 +98,15 @@ impl Framer {
             return Err(TooLong);
         }
         self.buffer.extend_from_slice(bytes);
-        if !self.started && self.buffer.len() >= 3 {
-            self.started = true;
-            if self.buffer.starts_with("\u{feff}".as_bytes()) {
-                let _ = self.buffer.split_to(3);
+        if !self.started {
+            // Only what the stream begins with is its mark, however few bytes came first.
+            let mark = "\u{feff}".as_bytes();
+            let begun = self.buffer.len().min(mark.len());
+            let is_marked = self.buffer[..begun] == mark[..begun];
+            self.started = !is_marked || begun == mark.len();
+            if is_marked && self.started {
+                let _ = self.buffer.split_to(mark.len());
+                self.searched = 0;
             }
         }
         Ok(())
@@ -233,8 +238,18 @@ mod tests {
         assert_eq!(whole[2], Block::Event(Event { name: "x".into(), data: "a\nb".into(), ..Event::default() }));
         assert_eq!(whole[3], Block::Event(Event { retry: Some(50), ..Event::default() }));
         assert_eq!(whole[4], Block::Event(Event { data: "{}".into(), ..Event::default() }));
-        for chunk in 3..20 {
+        for chunk in 1..20 {
             assert_eq!(blocks(stream, chunk), whole, "in chunks of {chunk}");
+        }
+    }
+
+    /// A byte order mark is one at the start of the stream, and nowhere else, also when nothing but line ends came before.
+    #[test]
+    fn a_mark_is_at_the_start() {
+        for stream in ["\n\n\u{feff}data: 1\n\n", "\r\u{feff}data: 1\n\n"] {
+            for chunk in 1..8 {
+                assert_eq!(blocks(stream.as_bytes(), chunk), [], "{stream:?} in chunks of {chunk}");
+            }
         }
     }
 

@@ -12,6 +12,9 @@ use std::path::Path;
 /// Bytes of a configuration or policy file (SECURITY §8).
 pub const MAX_BYTES: u64 = 1 << 20;
 
+/// Nested lists and maps: a schema of 32 levels (SECURITY §4) in a contract, and some room. Each costs stack.
+const MAX_DEPTH: usize = 48;
+
 /// A YAML file as a tree, with the place of everything in it.
 pub struct Document {
     file: String,
@@ -75,6 +78,9 @@ impl Document {
         options.with_snippet = false;
         // Only `true` and `false`: `command: y` is a program, not a yes.
         options.strict_booleans = true;
+        let mut budget = serde_saphyr::Budget::default();
+        budget.max_depth = MAX_DEPTH;
+        options.budget = Some(budget);
         let root: Spanned<Node> = if is_blank(&text) {
             Spanned { value: Node::Map(Vec::new()), referenced: Location::UNKNOWN, defined: Location::UNKNOWN }
         } else {

@@ -84,6 +84,20 @@ fn server_texts_keep_exotic_numbers_and_keys_but_no_duplicates() {
     assert!(read(r#"{"$serde_json::private::RawValue":"1"}"#).is_err());
 }
 
+/// SECURITY §3A A7: what is as deep as may be is read whole, by whatever of it is asked.
+#[test]
+fn a7_the_deepest_text_has_a_value() {
+    for limits in [&FROM_AGENT, &FROM_SERVER] {
+        let of = |depth: usize| {
+            let text = format!("{}7{}", "[".repeat(depth), "]".repeat(depth));
+            Text::read(Bytes::from(text), limits).map(|text| (text.value().to_string(), text))
+        };
+        let (value, text) = of(limits.depth).unwrap();
+        assert_eq!(value.as_bytes(), text.as_bytes());
+        assert!(of(limits.depth + 1).is_err());
+    }
+}
+
 #[test]
 fn takes_objects_apart_without_changing_them() {
     let text = read(r#" { "a" : [1, {"b":"}\"]"}] , "c\u0041":null,"d":{} } "#).unwrap();
