@@ -14,6 +14,10 @@ test *ARGS:
 tidy:
     cargo test --quiet --test tidy
 
+# libFuzzer on one target, or on `all`: `just fuzz scrubber --minutes 10`.
+fuzz *ARGS:
+    fuzz/run {{ARGS}}
+
 # The quickstart of README.md.
 serve:
     cargo run --release -- serve --config examples/quickstart/toolgate.yaml

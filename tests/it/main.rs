@@ -25,6 +25,7 @@ mod exemptions;
 mod exhaustion;
 mod failures;
 mod full_disk;
+mod fuzz;
 mod harness;
 mod headers;
 mod held;
