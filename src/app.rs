@@ -346,11 +346,12 @@ fn settings(server: &crate::config::Server) -> anyhow::Result<Settings> {
             }
             Transport::Http { uri: url.as_str().parse().context("a tool server's url cannot be used")?, headers: map }
         }
-        Configured::Child { command, args, env, cwd } => Transport::Child(Command {
+        Configured::Child { command, args, env, cwd, sandbox } => Transport::Child(Command {
             program: command.clone(),
             args: args.clone(),
             env: env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect(),
             cwd: cwd.clone(),
+            sandbox: sandbox.clone(),
             name: server.name.clone(),
         }),
     };

@@ -7,8 +7,10 @@ use toolgate::owners;
 
 pub(crate) fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|verb| verb == guard::VERB) {
-        return guard::run(arguments);
+    match arguments.next() {
+        Some(verb) if verb == guard::VERB => return guard::run(arguments),
+        Some(verb) if verb == guard::CONFINE_VERB => return guard::confine(arguments),
+        Some(_) | None => {}
     }
     owners::seal_memory();
     match cli::run(cli::Cli::parse()) {

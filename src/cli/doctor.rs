@@ -4,14 +4,17 @@
 use super::configured;
 use super::serve::runtime;
 use crate::app::{App, bind, ledger};
-use crate::config::{Config, Ledger, Loaded};
+use crate::config::{Config, Ledger, Loaded, Transport};
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
 use crate::guards::Mode;
 use crate::model::counted::counted;
+use crate::model::ids::ServerName;
 use crate::owners::keep_private;
 use crate::policy::live::Live;
+use crate::store::journal::{Journal, Options};
+use crate::upstream::child::sandbox;
 use crate::upstream::server::State;
 use anyhow::Context as _;
 use std::fmt::Write as _;
@@ -112,6 +115,7 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
             State::Up(up) => {
                 let tools = counted(up.catalog.tools.len(), "tool");
                 found.fine(&format!("tool server `{name}` answers: {}, {tools}", up.verdict.words()));
+                confined(name, &config.servers[name].transport, found);
                 for tool in up.catalog.tools.iter().filter(|tool| !tool.changes.is_none()) {
                     found.note(&format!("tool `{}` of `{name}`: {}", tool.name, tool.changes));
                 }
@@ -133,6 +137,21 @@ async fn servers(app: &App, config: &Config, found: &mut Found) {
     for Withheld { tool, words, .. } in pinned::withheld(&policy, &app.door.gate.tools.current(), &app.door.servers) {
         let what = if policy.mode == Mode::Observe { "enforce mode would withhold" } else { "withheld:" };
         found.wrong(&format!("{what} `{tool}`: {words}; see `toolgate pins diff`"));
+    }
+}
+
+/// How a tool server that toolgate starts is confined.
+fn confined(name: &ServerName, transport: &Transport, found: &mut Found) {
+    let Transport::Child { sandbox, .. } = transport else { return };
+    if sandbox.is_none() {
+        let words = "may do to this machine what toolgate may, but leave core dumps; see servers.NAME.sandbox";
+        return found.note(&format!("tool server `{name}` is not confined: it {words}"));
+    }
+    found.fine(&format!("tool server `{name}` {}", sandbox.words()));
+    if sandbox.files.is_some() && !sandbox::keeps_to_files() {
+        found.wrong(&format!(
+            "this kernel cannot keep `{name}` to its files: boot it with Landlock (Linux 6.2 or newer)"
+        ));
     }
 }
 

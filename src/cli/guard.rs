@@ -6,6 +6,7 @@
 //! from the kernel would not do: it is tied to the thread that spawned, not to the process (SECURITY §2.4).
 //! Nothing runs here but two threads that wait.
 
+use crate::upstream::child::sandbox::{self, Sandbox};
 use crate::upstream::{child, leftovers, lineage};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 pub use child::VERB;
+pub use sandbox::VERB as CONFINE_VERB;
 
 /// As shells say: found, but not executable.
 const NOT_EXECUTABLE: u8 = 126;
@@ -26,20 +28,22 @@ const NOT_FOUND: u8 = 127;
 /// How long what is left below the guard may take to be gone once it was killed.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// What the guard itself is told, before the program.
-#[derive(Default)]
+/// What a guard is told, before the program.
 struct Told {
     /// Where it notes the processes.
     record: Option<PathBuf>,
     /// The umask of the program, where it is not toolgate's own.
     umask: Option<u32>,
+    /// How the program is confined.
+    confine: Option<OsString>,
+    command: Vec<OsString>,
 }
 
-/// Runs `[--record FILE] [--umask OCTAL] -- PROGRAM [ARGUMENT…]` and ends as the program ends: its status, or 128 and the number of the
-/// signal that ended it.
+/// Runs `[--record FILE] [--umask OCTAL] [--confine TOLD] -- PROGRAM [ARGUMENT…]` and ends as the program ends: its status,
+/// or 128 and the number of the signal that ended it.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some((Told { record, umask }, command)) = parse(arguments) else {
-        say("usage: toolgate __guard [--record FILE] [--umask OCTAL] -- PROGRAM [ARGUMENT...]");
+    let Some(Told { record, umask, confine, command }) = parse(arguments) else {
+        say("usage: toolgate __guard [--record FILE] [--umask OCTAL] [--confine TOLD] -- PROGRAM [ARGUMENT...]");
         return ExitCode::from(2);
     };
     // Whoever kills toolgate by name must not hit its guards: they have to outlive it for a moment.
@@ -52,7 +56,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(umask) = umask {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
     }
-    let program = match start(command) {
+    sandbox::leave_no_core();
+    let program = match start(confine, command) {
         Ok(program) => program,
         Err(code) => return code,
     };
@@ -69,17 +74,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code(status))
 }
 
-fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<(Told, Vec<OsString>)> {
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Option<Told> {
     let mut arguments = arguments.into_iter();
-    let mut told = Told::default();
+    let (mut record, mut umask, mut confine) = (None, None, None);
     loop {
-        match arguments.next()?.to_str()? {
-            "--record" => told.record = Some(PathBuf::from(arguments.next()?)),
-            "--umask" => told.umask = Some(u32::from_str_radix(arguments.next()?.to_str()?, 8).ok()?),
-            "--" => {
-                let command: Vec<OsString> = arguments.collect();
-                return (!command.is_empty()).then_some((told, command));
-            }
+        let argument = arguments.next()?;
+        if argument == "--" {
+            let command: Vec<OsString> = arguments.collect();
+            return (!command.is_empty()).then_some(Told { record, umask, confine, command });
+        }
+        match argument.to_str()? {
+            "--record" => record = Some(PathBuf::from(arguments.next()?)),
+            "--umask" => umask = Some(u32::from_str_radix(arguments.next()?.to_str()?, 8).ok()?),
+            child::CONFINE => confine = Some(arguments.next()?),
             _ => return None,
         }
     }
@@ -96,10 +103,19 @@ fn outlive_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-fn start(command: Vec<OsString>) -> Result<Pid, ExitCode> {
+fn start(confine: Option<OsString>, command: Vec<OsString>) -> Result<Pid, ExitCode> {
     let mut words = command.into_iter();
     let program = words.next().unwrap_or_default();
-    let started = Command::new(&program).args(words).spawn();
+    let mut starting = match confine {
+        // This very program, whatever has become of its file.
+        Some(told) => {
+            let mut confined = Command::new("/proc/self/exe");
+            confined.arg(sandbox::VERB).arg(told).arg(&program);
+            confined
+        }
+        None => Command::new(&program),
+    };
+    let started = starting.args(words).spawn();
     match started.map(|child| i32::try_from(child.id()).ok().and_then(Pid::from_raw)) {
         Ok(Some(pid)) => Ok(pid),
         Ok(None) => Err(ExitCode::FAILURE),
@@ -109,6 +125,17 @@ fn start(command: Vec<OsString>) -> Result<Pid, ExitCode> {
             Err(ExitCode::from(if found { NOT_EXECUTABLE } else { NOT_FOUND }))
         }
     }
+}
+
+/// Runs `TOLD PROGRAM [ARGUMENT…]` and becomes the program, confined as told.
+pub fn confine(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.into_iter();
+    let (told, program) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    let unconfined = Sandbox::become_confined(&told.to_string_lossy(), (Path::new(&program), command), say);
+    say(&format!("toolgate: cannot start {} confined: {unconfined}", Path::new(&program).display()));
+    ExitCode::from(NOT_EXECUTABLE)
 }
 
 fn note(record: &Path, program: Pid) {

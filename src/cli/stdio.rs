@@ -13,6 +13,7 @@ use crate::owners::keep_private;
 use crate::policy::live::Live;
 use crate::store::journal::{Error, Journal, Options};
 use crate::telemetry;
+use crate::upstream::child::sandbox::Sandbox;
 use anyhow::{Context as _, bail};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,7 +117,13 @@ fn prepare(args: &Args) -> anyhow::Result<(config::Config, Arc<Live>)> {
 fn wrapped(args: &Args) -> Option<Transport> {
     let (command, rest) = args.command.split_first()?;
     let env = std::env::vars().map(|(name, value)| (name, Secret::new(value))).collect();
-    Some(Transport::Child { command: command.clone(), args: rest.to_vec(), env, cwd: None })
+    Some(Transport::Child {
+        command: command.clone(),
+        args: rest.to_vec(),
+        env,
+        cwd: None,
+        sandbox: Sandbox::default(),
+    })
 }
 
 fn chosen(args: &Args, config: &config::Config) -> anyhow::Result<ServerName> {

@@ -1,12 +1,13 @@
 //! The tool servers of the configuration.
 
-use super::settings::ServerSettings;
+use super::settings::{SandboxSettings, ServerSettings};
 use crate::mcp::skeleton;
 use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName};
 use crate::model::secret::Secret;
 use crate::model::times::between;
+use crate::upstream::child::sandbox::{Files, Limits, Sandbox};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -69,6 +70,8 @@ pub enum Transport {
         env: BTreeMap<String, Secret>,
         /// Where it runs; toolgate's own directory if none.
         cwd: Option<PathBuf>,
+        /// What it may do to the machine.
+        sandbox: Sandbox,
     },
     /// An address.
     Http {
@@ -106,7 +109,13 @@ pub(super) fn compile(
             }
             let name = ServerName::new(&name);
             // A server that cannot be used is still declared: its contracts are judged all the same.
-            let nowhere = || Transport::Child { command: String::new(), args: vec![], env: BTreeMap::new(), cwd: None };
+            let nowhere = || Transport::Child {
+                command: String::new(),
+                args: vec![],
+                env: BTreeMap::new(),
+                cwd: None,
+                sandbox: Sandbox::default(),
+            };
             let timeout = between("timeout", settings.timeout.as_deref(), (LEAST, MAX_TIMEOUT), problems);
             let disabled = settings.disabled;
             let start = settings.start_timeout.as_deref();
@@ -175,7 +184,7 @@ fn statuses(settings: &ServerSettings, problems: &mut Problems) -> Vec<u16> {
 }
 
 fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems) -> Option<Transport> {
-    let ServerSettings { command, args, env, cwd, url, headers, .. } = settings;
+    let ServerSettings { command, args, env, cwd, sandbox, url, headers, .. } = settings;
     match (command, url) {
         (Some(command), None) => {
             if !headers.is_empty() {
@@ -190,11 +199,12 @@ fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems
                 }
             });
             let env = env.into_iter().filter(|(_, value)| !value.expose().is_empty()).collect();
-            Some(Transport::Child { command, args, env, cwd: cwd.map(|cwd| directory.join(cwd)) })
+            let sandbox = problems.under("sandbox", |problems| confined(sandbox, directory, problems));
+            Some(Transport::Child { command, args, env, cwd: cwd.map(|cwd| directory.join(cwd)), sandbox })
         }
         (None, Some(url)) => {
-            if !args.is_empty() || !env.is_empty() || cwd.is_some() {
-                problems.error("`args`, `env` and `cwd` go with `command`", "take them away");
+            if !args.is_empty() || !env.is_empty() || cwd.is_some() || sandbox.is_some() {
+                problems.error("`args`, `env`, `cwd` and `sandbox` go with `command`", "take them away");
             }
             problems.under("headers", |problems| judge_headers(&headers, problems));
             let url = problems.under("url", |problems| address(&url, problems))?;
@@ -209,6 +219,24 @@ fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems
             None
         }
     }
+}
+
+/// None is what a program is given that nobody confines: core dumps are off, and nothing else.
+fn confined(written: Option<SandboxSettings>, directory: &Path, problems: &mut Problems) -> Sandbox {
+    let Some(SandboxSettings { landlock, no_new_privs, rlimits }) = written else { return Sandbox::default() };
+    let paths = |paths: Vec<String>| paths.into_iter().map(|path| directory.join(path)).collect();
+    let files = landlock.map(|files| Files {
+        read: files.read.map(paths),
+        write: paths(files.write),
+        required: files.required,
+    });
+    problems.under("rlimits", |problems| {
+        for (name, _) in rlimits.named().into_iter().filter(|(_, limit)| *limit == Some(0)) {
+            problems.under(name, |problems| problems.error("is 0, so nothing could run", "write a number above 0"));
+        }
+    });
+    let [(_, nofile), (_, address_space), (_, nproc), (_, cpu), (_, fsize)] = rlimits.named();
+    Sandbox { files, no_new_privs, limits: Limits { nofile, address_space, nproc, cpu, fsize } }
 }
 
 fn judge_headers(headers: &BTreeMap<String, Secret>, problems: &mut Problems) {

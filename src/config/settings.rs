@@ -109,6 +109,8 @@ pub struct ServerSettings {
     pub env: BTreeMap<String, Secret>,
     /// The directory it runs in; toolgate's own if absent.
     pub cwd: Option<String>,
+    /// What the program, and whatever it starts, may do to the machine; if absent, what toolgate may, but leave core dumps.
+    pub sandbox: Option<SandboxSettings>,
     /// The address of its MCP endpoint (Streamable HTTP).
     pub url: Option<String>,
     /// Headers sent with every request to `url`.
@@ -128,6 +130,65 @@ pub struct ServerSettings {
     pub not_executed: Vec<i64>,
     /// It is not started or reached, and none of its tools is seen; what policies say of them stays. `true` holds at once.
     pub disabled: bool,
+}
+
+/// What a program may do to the machine. Nothing that it starts gets out of it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Sandbox")]
+pub struct SandboxSettings {
+    /// The files it may reach, kept to by Linux's Landlock; if absent, all that toolgate may.
+    pub landlock: Option<LandlockSettings>,
+    /// Programs that give rights to who starts them, such as `sudo`, give it none: `true` if absent. With `landlock` they never do.
+    pub no_new_privs: bool,
+    /// How much each of its processes may take.
+    pub rlimits: RlimitSettings,
+}
+
+/// The files a program may reach: files, and directories with everything below. Each must exist when it is started.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Landlock")]
+pub struct LandlockSettings {
+    /// What it may read and run, besides what it may write and what every program needs (`/usr`, `/lib`, `/proc` and the like);
+    /// if absent, all files. Who is root also loses what opens other processes in `/proc`.
+    pub read: Option<Vec<String>>,
+    /// What it may change; nothing else, not even in `/tmp`.
+    pub write: Vec<String>,
+    /// It is not started where the kernel cannot keep it to this; else that is logged.
+    pub required: bool,
+}
+
+/// How much each process of a program may take; no more than toolgate itself may. Core dumps are always off.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Rlimits")]
+pub struct RlimitSettings {
+    /// Open files.
+    pub nofile: Option<u64>,
+    /// Bytes of address space. Node.js and Java reserve many gigabytes of it.
+    #[serde(rename = "as")]
+    pub address_space: Option<u64>,
+    /// Processes and threads of its user id, all programs of it together.
+    pub nproc: Option<u64>,
+    /// Seconds of CPU time.
+    pub cpu: Option<u64>,
+    /// Bytes of a file that it writes.
+    pub fsize: Option<u64>,
+}
+
+impl RlimitSettings {
+    /// Each limit, as it is written.
+    pub(super) fn named(&self) -> [(&'static str, Option<u64>); 5] {
+        let Self { nofile, address_space, nproc, cpu, fsize } = *self;
+        [("nofile", nofile), ("as", address_space), ("nproc", nproc), ("cpu", cpu), ("fsize", fsize)]
+    }
+}
+
+impl Default for SandboxSettings {
+    fn default() -> Self {
+        Self { landlock: None, no_new_privs: true, rlimits: RlimitSettings::default() }
+    }
 }
 
 /// A secret: where it comes from (one of `env`, `file` and `command`), and where it may go. Its value has 8 to 4096 bytes;

@@ -23,11 +23,15 @@ use tokio_util::sync::CancellationToken;
 
 mod program;
 mod said;
+pub mod sandbox;
 
 use said::Said;
+use sandbox::Sandbox;
 
 /// The hidden verb that makes toolgate a guard.
 pub const VERB: &str = "__guard";
+/// Tells a guard how to confine what it starts.
+pub const CONFINE: &str = "--confine";
 /// How long a tool server may take to end once its input was closed, unless configured.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// How long it may take to end after SIGTERM, and the guard to end what was killed.
@@ -46,6 +50,8 @@ pub struct Command {
     pub env: Vec<(String, String)>,
     /// Where it runs; toolgate's own directory if none.
     pub cwd: Option<PathBuf>,
+    /// What it may do to the machine.
+    pub sandbox: Sandbox,
     /// The server it is, for logs and faults.
     pub name: ServerName,
 }
@@ -83,6 +89,9 @@ impl Process {
         }
         if let Some(umask) = umask_of_others() {
             guard.arg("--umask").arg(format!("{umask:o}"));
+        }
+        if !command.sandbox.is_none() {
+            guard.arg(CONFINE).arg(command.sandbox.told());
         }
         guard.arg("--").arg(program).args(&command.args);
         guard.env_clear().envs(command.env.iter().map(|(name, value)| (name, value)));

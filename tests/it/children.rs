@@ -11,6 +11,7 @@ use toolgate::mcp::message::Message;
 use toolgate::model::ids::ServerName;
 use toolgate::model::reply::Sent;
 use toolgate::upstream::Inbound;
+use toolgate::upstream::child::sandbox::Sandbox;
 use toolgate::upstream::child::{Command, Process};
 use toolgate::upstream::leftovers::{Leftovers, Swept};
 use toolgate::upstream::stdio::Conversation;
@@ -39,6 +40,7 @@ fn command(program: &str, args: &[&str]) -> Command {
         args: args.iter().map(|word| (*word).to_owned()).collect(),
         env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
         cwd: None,
+        sandbox: Sandbox::default(),
         name: ServerName::new("billing"),
     }
 }

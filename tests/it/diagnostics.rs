@@ -22,6 +22,7 @@ servers:
   four: { command: "${1X}" }
   five: { url: "https://a.example/mcp", not_executed: [401, 200, -32000, 503, 408], ping_after: 2h }
   six: { command: x, not_executed: [401] }
+  seven: { command: x, sandbox: { rlimits: { as: 0 } } }
 secrets:
   s: { env: "A=B", for: [ { server: one, tool: t, pointer: /p } ] }
 policies: []

@@ -53,6 +53,7 @@ mod results;
 mod resume;
 mod rewriting;
 mod roles;
+mod sandbox;
 mod screens;
 mod sealed;
 mod secrets;

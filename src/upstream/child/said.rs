@@ -173,11 +173,12 @@ fn misleading(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::child::sandbox::Sandbox;
 
     fn said(env: &[(&str, &str)]) -> Arc<Said> {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (program, args, name) = ("x".to_owned(), Vec::new(), ServerName::new("billing"));
-        Arc::new(Said::new(&Command { program, args, env, cwd: None, name }))
+        Arc::new(Said::new(&Command { program, args, env, cwd: None, sandbox: Sandbox::default(), name }))
     }
 
     async fn heard(said: &Arc<Said>, text: &[u8]) -> Vec<String> {
