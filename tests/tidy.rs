@@ -410,12 +410,18 @@ fn alert_rules_name_metrics_and_codes_that_exist() {
 
 #[test]
 fn documents_name_files_that_exist() {
-    let path = Regex::new(r"(?:`|\]\()((?:src|tests|examples|policies|bench|benches|\.config|\.ci)/[A-Za-z0-9_./-]*)")
-        .unwrap();
+    let path =
+        Regex::new(r"(?:`|\]\()((?:src|tests|examples|policies|bench|benches|fuzz|\.config|\.ci)/[A-Za-z0-9_./-]*)")
+            .unwrap();
     let mut broken = Vec::new();
-    for document in
-        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "examples/README.md", "examples/quickstart/README.md"]
-    {
+    for document in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "examples/README.md",
+        "examples/quickstart/README.md",
+    ] {
         let text = read(document);
         let beside = root().join(document).with_file_name("");
         let missing = path
