@@ -32,6 +32,6 @@ fn turned(value: &Value) -> Value {
     match value {
         Value::Object(members) => members.iter().rev().map(|(key, member)| (key.clone(), turned(member))).collect(),
         Value::Array(elements) => elements.iter().map(turned).collect(),
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }

@@ -49,17 +49,16 @@ fn holds(text: &[u8], what: &[u8]) -> bool {
 }
 
 fn forms(secret: &[u8]) -> Vec<String> {
-    let hex = |upper: bool| -> String {
-        secret.iter().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") }).collect()
-    };
-    let percent = secret.iter().map(|byte| format!("%{byte:02X}")).collect();
+    let small: Vec<String> = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = small.concat();
+    let percent: Vec<String> = secret.iter().map(|byte| format!("%{byte:02X}")).collect();
     let text = String::from_utf8_lossy(secret);
     let escaped = serde_json::Value::from(&*text).to_string().trim_matches('"').to_owned();
     vec![
         text.into_owned(),
-        hex(true),
-        hex(false),
-        percent,
+        hex.to_uppercase(),
+        hex,
+        percent.concat(),
         escaped,
         STANDARD.encode(secret),
         URL_SAFE_NO_PAD.encode(secret),

@@ -4,6 +4,9 @@
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+/// A key and what stands under it.
+pub type Member = (String, Node);
+
 /// A value with all members of its objects.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
@@ -12,7 +15,7 @@ pub enum Node {
     /// An array.
     Array(Vec<Node>),
     /// An object.
-    Object(Vec<(String, Node)>),
+    Object(Vec<Member>),
 }
 
 impl Node {
@@ -31,7 +34,7 @@ impl Node {
     }
 
     /// The members of an object.
-    pub fn members(&self) -> &[(String, Node)] {
+    pub fn members(&self) -> &[Member] {
         if let Self::Object(members) = self { members } else { &[] }
     }
 
@@ -45,13 +48,19 @@ impl Node {
     }
 
     /// Calls `judge` with every object's members.
-    pub fn each_object(&self, judge: &mut dyn FnMut(&[(String, Self)])) {
+    pub fn each_object(&self, judge: &mut dyn FnMut(&[Member])) {
         match self {
             Self::Leaf(_) => {}
-            Self::Array(elements) => elements.iter().for_each(|node| node.each_object(judge)),
+            Self::Array(elements) => {
+                for node in elements {
+                    node.each_object(judge);
+                }
+            }
             Self::Object(members) => {
                 judge(members);
-                members.iter().for_each(|(_, node)| node.each_object(judge));
+                for (_, node) in members {
+                    node.each_object(judge);
+                }
             }
         }
     }

@@ -13,7 +13,6 @@ use crate::model::counted::counted;
 use crate::model::ids::ServerName;
 use crate::owners::keep_private;
 use crate::policy::live::Live;
-use crate::store::journal::{Journal, Options};
 use crate::upstream::child::sandbox;
 use crate::upstream::server::State;
 use anyhow::Context as _;

@@ -108,15 +108,19 @@ impl Crowd {
     /// Places for agents: 1,024, but at most half of the files that the process may open. The other half is for tool
     /// servers and the ledger.
     pub fn of_agents() -> Self {
-        Self::new(OF_AGENTS.min(files() / 2), Neighbours::watched())
+        Self::with(OF_AGENTS.min(files() / 2), Neighbours::watched())
     }
 
     /// Places for operators: 64, but at most an eighth of the files that the process may open.
     pub fn of_operators() -> Self {
-        Self::new(OF_OPERATORS.min(files() / 8), Neighbours::unwatched())
+        Self::new(OF_OPERATORS.min(files() / 8))
     }
 
-    fn new(places: usize, neighbours: Neighbours) -> Self {
+    fn new(places: usize) -> Self {
+        Self::with(places, Neighbours::unwatched())
+    }
+
+    fn with(places: usize, neighbours: Neighbours) -> Self {
         let strangers = (places / STRANGERS).max(1);
         let known = places.saturating_sub(strangers).max(1);
         let of_one = (known / 4 * OF_ONE).max(1);

@@ -134,6 +134,7 @@ impl Metrics {
         }
         metrics.register_calls();
         metrics.register_rest();
+        metrics.register_records();
         metrics.effects.register(&mut metrics.registry);
         metrics
     }
@@ -196,6 +197,10 @@ impl Metrics {
             "Messages through side doors, such as resources and sampling, by what became of them",
             self.messages.clone(),
         );
+    }
+
+    fn register_records(&mut self) {
+        let registry = &mut self.registry;
         registry.register(
             "toolgate_ledger_entries_dropped",
             "Ledger entries of reads that were lost because the ledger could not be written",

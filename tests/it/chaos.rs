@@ -27,6 +27,23 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// How often what was told at last.
+fn kinds(endings: &BTreeMap<String, What>) -> BTreeMap<String, u64> {
+    let mut kinds = BTreeMap::new();
+    for what in endings.values() {
+        *kinds.entry(format!("{what:?}")).or_default() += 1;
+    }
+    kinds
+}
+
+/// A call: some name their key, the others rely on the one that is derived.
+fn errand(call: u64, session: u32, mut dice: Dice) -> Errand {
+    let errand = Errand::effect(&format!("key-{call}"), &format!("session-{session}"));
+    let errand = if dice.chance(HELD) { errand.held() } else { errand };
+    let errand = if dice.chance(STATUSES) { errand.with_status(&mut dice) } else { errand };
+    Errand { explicit: call.is_multiple_of(3), ..errand }
+}
+
 /// `TOOLGATE_CHAOS_CALLS` and `TOOLGATE_CHAOS_SEED` ask for another number of calls and the same chance again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stderr, reason = "who wants the same chance again needs the seed")]
@@ -50,22 +67,14 @@ async fn calls_run_once_on_a_network_that_breaks() {
         sessions.spawn(async move {
             let mut endings = Vec::new();
             for call in (0..calls).filter(|call| call % u64::from(SESSIONS) == u64::from(session)) {
-                let errand = Errand::effect(&format!("key-{call}"), &format!("session-{session}"));
-                let mut dice = dice.fork(call);
-                let errand = if dice.chance(HELD) { errand.held() } else { errand };
-                let errand = if dice.chance(STATUSES) { errand.with_status(&mut dice) } else { errand };
-                // Some name their key, the others rely on the one that is derived.
-                endings.push((errand.key.clone(), agents.run(&Errand { explicit: call % 3 == 0, ..errand }).await));
+                let errand = errand(call, session, dice.fork(call));
+                endings.push((errand.key.clone(), agents.run(&errand).await));
             }
             endings
         });
     }
     let endings: BTreeMap<String, What> = sessions.join_all().await.into_iter().flatten().collect();
-    let mut kinds = BTreeMap::<String, u64>::new();
-    for what in endings.values() {
-        *kinds.entry(format!("{what:?}")).or_default() += 1;
-    }
-    eprintln!("what agents were told at last: {kinds:#?}");
+    eprintln!("what agents were told at last: {:#?}", kinds(&endings));
     upstream.breaks_now(0);
     let mut evidence = stand.evidence(&agents).await.unwrap();
     evidence.faults.extend(upstream.breaks());

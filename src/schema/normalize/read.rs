@@ -3,10 +3,10 @@
 
 use super::super::preflight::{Dialect, dialect};
 use super::super::survey::Survey;
-use super::NODE;
 use super::loss::{Losses, Lost, Place};
 use super::merge::merge;
 use super::node::{Member, Node, Rest, weight};
+use super::{NAME, NODE};
 use crate::model::work::spend;
 use serde_json::{Map, Value};
 
@@ -161,6 +161,7 @@ impl<'a> Reader<'a> {
                         self.losses.note(at, Lost::Keyword(keyword.clone()));
                     }
                     node.required.dedup();
+                    spend(NAME * node.required.len() as u64);
                 }
                 ("additionalProperties", value) => node.rest = self.rest(value, &place)?,
                 ("patternProperties", Value::Object(named)) => {

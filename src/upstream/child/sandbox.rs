@@ -175,10 +175,10 @@ impl Sandbox {
             let error = |errno: rustix::io::Errno| Unconfined::System("no_new_privs", errno.into());
             rustix::thread::set_no_new_privs(true).map_err(error)?;
         }
-        if let Some(files) = &self.files {
-            if !files.keep_to(program)? {
-                say("toolgate: this kernel has no Landlock: the program is not kept to its files");
-            }
+        if let Some(files) = &self.files
+            && !files.keep_to(program)?
+        {
+            say("toolgate: this kernel has no Landlock: the program is not kept to its files");
         }
         self.limits.set()
     }

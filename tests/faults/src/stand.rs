@@ -270,7 +270,6 @@ impl Stand {
             excused: agents.excused(),
             canary: Some(CANARY.to_owned()),
             places,
-            ..Evidence::default()
         })
     }
 

@@ -386,6 +386,9 @@ impl Strings {
     }
 
     fn legacy(&self, seen: &Seen) -> Option<Answer> {
+        if seen.method() == "initialize" {
+            self.initialized.lock().unwrap().push(seen.body["params"].clone());
+        }
         match seen.method() {
             "initialize" if seen.body["params"]["clientInfo"]["name"] == "unwelcome" => {
                 Some(Answer::Message(json!({ "jsonrpc": "2.0", "error": UNWELCOME.clone() })))
@@ -454,7 +457,6 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         }
     };
     if method == "initialize" {
-        strings.initialized.lock().unwrap().push(seen.body["params"].clone());
         let mut sessions = strings.sessions.lock().unwrap();
         let session = format!("puppet-{}", uuid::Uuid::now_v7());
         response.headers_mut().insert("mcp-session-id", session.parse().unwrap());
