@@ -13,6 +13,7 @@ use crate::mcp::json::{FROM_AGENT, Text};
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::scope::Scope;
+use crate::telemetry::heavy;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http::header::{ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -114,7 +115,7 @@ impl Door {
                 Err(refused) => return refused,
             };
         }
-        let text = match Text::read(bytes, &FROM_AGENT) {
+        let text = match heavy::aside(bytes.len(), || Text::read(bytes, &FROM_AGENT)) {
             Ok(text) => text,
             Err(malformed) => return error(StatusCode::BAD_REQUEST, PARSE_ERROR, &malformed.to_string()),
         };

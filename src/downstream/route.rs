@@ -59,6 +59,11 @@ pub(super) struct Heads {
     hops: Option<String>,
 }
 
+/// Bytes of what a message says.
+fn length(message: &Message) -> usize {
+    message.body.as_ref().map_or(0, |body| body.as_bytes().len())
+}
+
 /// A request under way.
 pub(super) struct Begun {
     /// What the agent reads. Dropping it says that the agent left.
@@ -118,16 +123,18 @@ impl Door {
             }
         };
         let work = match treatment(&arrived.message.method, era) {
-            Treatment::Call => match self.call(arrived, (outlet.clone(), waiting)) {
-                Ok((span, call)) => {
-                    let gate = self.gate.clone();
-                    Some(Errand::new("call", self.running.track_future(gate.call_tool(call).instrument(span))))
+            Treatment::Call => {
+                match heavy::aside(length(&arrived.message), || self.call(arrived, (outlet.clone(), waiting))) {
+                    Ok((span, call)) => {
+                        let gate = self.gate.clone();
+                        Some(Errand::new("call", self.running.track_future(gate.call_tool(call).instrument(span))))
+                    }
+                    Err(answer) => {
+                        drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
+                        None
+                    }
                 }
-                Err(answer) => {
-                    drop(outlet.try_send(Outgoing::Last(Box::new(answer))));
-                    None
-                }
-            },
+            }
             Treatment::List if self.passes("tools/list") => self.begin_list(arrived, outlet),
             Treatment::List | Treatment::Local | Treatment::Forward | Treatment::Removed | Treatment::Unknown => {
                 let Arrived { known: Known { caller, .. }, scope, revision, message, links, session, .. } = arrived;

@@ -7,6 +7,7 @@ use crate::model::work::{self, Spent};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use tracing::Span;
 
@@ -14,6 +15,9 @@ use tracing::Span;
 const QUEUE: usize = 64;
 /// How long is waited for an end, with the time in the queue. The thread ends by itself after that.
 const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Bytes of a message that is read where it is at most.
+const LONG: usize = 512 << 10;
 
 /// Why there is no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +113,14 @@ async fn pooled<T: Send + 'static>(heavy: impl FnOnce() -> T + Send + 'static) -
     tokio::time::timeout(DEADLINE, run).await.unwrap_or(Err(Unfinished::TooLate))
 }
 
+/// Does `work` on a message of so many bytes where it is. When these are many, another thread takes over what else is served
+/// here meanwhile: to read the longest messages, and to look for secrets in them, takes longer than others may wait.
+pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let has_others =
+        || Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if bytes > LONG && has_others() { tokio::task::block_in_place(work) } else { work() }
+}
+
 /// A place in the queue.
 struct Place;
 
@@ -147,6 +159,19 @@ mod tests {
             };
             assert_eq!(done(work, || work).await, ended, "{units}");
         }
+    }
+
+    /// FINDINGS F3: while a long message is read, what else is served on that thread goes on.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_long_message_holds_nobody_up() {
+        let (said, heard) = std::sync::mpsc::channel();
+        let reader = crate::telemetry::tasks::spawn("reader", async move {
+            let waits = || heard.recv_timeout(Duration::from_secs(40)).is_ok();
+            aside(LONG + 1, waits)
+        });
+        crate::telemetry::tasks::spawn("other", async move { said.send(()) }).await.unwrap().unwrap();
+        assert!(reader.await.unwrap());
+        assert!(aside(LONG, || true), "short ones are read where they are");
     }
 
     /// What waits is bounded, and nobody waits for ever: the pool is held by work that does not end.

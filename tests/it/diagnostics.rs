@@ -167,27 +167,18 @@ fn beyond() -> Vec<(&'static str, String, String)> {
     let place = "{ server: fs, tool: a, pointer: /t# }";
     let secrets = |secrets: &str| config(&format!("secrets:\n{secrets}"));
     let hook = "  - { name: h#, on: after, tools: [fs__a], url: \"http://127.0.0.1:1/\", secret: whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= }";
-    let server = "  s#: { command: x }";
+    let servers = many(65, "  s#: { command: x }").replace('\n', ", ");
     let places = format!("  s: {{ env: A, for: [\n{} ] }}\n", many(65, &format!("    {place},")));
+    let lost = many(65, "{ lost: 00112233aabbccdd },").replace('\n', " ");
+    let keys = format!("ledger: {{ seal: {{ previous: [ {lost} ] }} }}\n");
     let step = |pointers: &str| reading(&format!("rewrite: [ {{ name: s, remove: [{pointers}] }} ]"));
     let long = |count| "x".repeat(count);
     let good = reading("");
     vec![
-        (
-            "servers",
-            config("").replace("fs: {", &format!("{}  fs: {{", many(65, server).replace('\n', ", "))),
-            good.clone(),
-        ),
+        ("servers", config("").replace("fs: {", &format!("{servers}  fs: {{")), good.clone()),
         ("secrets", secrets(&many(65, &format!("  s#: {{ env: A, for: [ {place} ] }}"))), good.clone()),
         ("places", secrets(&places), good.clone()),
-        (
-            "keys",
-            config(&format!(
-                "ledger: {{ seal: {{ previous: [ {} ] }} }}\n",
-                many(65, "{ lost: 00112233aabbccdd },").replace('\n', " ")
-            )),
-            good.clone(),
-        ),
+        ("keys", config(&keys), good.clone()),
         ("hooks", config(&format!("hooks:\n{}", many(17, hook))), good.clone()),
         (
             "errors",

@@ -10,6 +10,7 @@ use crate::mcp::revision::Era;
 use crate::mcp::scrub;
 use crate::mcp::sse::{Block, Framer};
 use crate::model::reply::Fault;
+use crate::telemetry::heavy;
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
@@ -240,7 +241,7 @@ async fn gather(mut body: Limited<Arriving>) -> Result<Bytes, Box<dyn std::error
 
 /// Reads what a server sent as one message, without the secrets that it repeats, and without look-alikes.
 pub fn read(bytes: Bytes) -> Result<Message, Fault> {
-    let text = scrub::read(bytes)
+    let text = heavy::aside(bytes.len(), || scrub::read(bytes))
         .map_err(|malformed| Fault::after_sending(format!("the tool server sent unreadable JSON: {malformed}")))?;
     Message::parse(&text)
         .map(of_server)

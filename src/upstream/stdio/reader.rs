@@ -6,6 +6,7 @@ use crate::mcp::answer::INTERNAL;
 use crate::mcp::members::of_server;
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::scrub;
+use crate::telemetry::heavy;
 use crate::upstream::Inbound;
 use crate::upstream::lines::{Broken, Lines};
 use bytes::Bytes;
@@ -128,5 +129,6 @@ impl Shared {
 }
 
 fn understand(line: Bytes) -> Option<Message> {
-    Message::parse(&scrub::read(line).ok()?).ok().map(of_server)
+    let text = heavy::aside(line.len(), || scrub::read(line)).ok()?;
+    Message::parse(&text).ok().map(of_server)
 }
