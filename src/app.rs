@@ -5,7 +5,7 @@ use crate::admin::health::{LedgerStatus, PolicyStatus, Readiness, ServerStatus, 
 use crate::admin::operators::{Known, Operators};
 use crate::admin::quarantine::Quarantined;
 use crate::admin::tools::Switches;
-use crate::config::{Config, Transport as Configured};
+use crate::config::Config;
 use crate::downstream::crowd::{Crowd, Guest};
 use crate::downstream::{Door, accept, session::Sessions};
 use crate::gate::effects::Effects;
@@ -26,16 +26,14 @@ use crate::store::operator::MOST;
 use crate::store::state::claim::Phase;
 use crate::telemetry::metrics::{Metrics, Synced};
 use crate::telemetry::tasks;
-use crate::upstream::child::Command;
 use crate::upstream::http::connections;
 use crate::upstream::keeper::Keeper;
 use crate::upstream::leftovers::Leftovers;
 use crate::upstream::links::Links;
-use crate::upstream::server::{Server, Settings, State, Surroundings, Transport};
+use crate::upstream::server::{Server, State, Surroundings};
 use crate::upstream::servers::Servers;
 use anyhow::Context as _;
 use heads::Exporter;
-use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +44,7 @@ use tokio_util::task::TaskTracker;
 
 mod heads;
 pub mod ledger;
+mod reach;
 
 /// How long calls in flight may take to end when the process is asked to.
 const FAREWELL: Duration = Duration::from_secs(30);
@@ -310,8 +309,12 @@ pub fn servers(config: &Config, leftovers: Leftovers, keeper: Arc<dyn Keeper>) -
     let guard = std::env::current_exe().context("toolgate's own program cannot be found")?;
     let connections = connections().map_err(anyhow::Error::msg)?;
     let around = Surroundings { connections, guard, leftovers: Arc::new(leftovers) };
-    let settings =
-        config.servers.values().filter(|server| !server.disabled).map(settings).collect::<anyhow::Result<Vec<_>>>()?;
+    let settings = config
+        .servers
+        .values()
+        .filter(|server| !server.disabled)
+        .map(reach::settings)
+        .collect::<anyhow::Result<Vec<_>>>()?;
     Ok(Arc::new(Servers::new(settings, &around).kept_by(keeper)))
 }
 
@@ -331,33 +334,6 @@ fn either_changed(tools: &Toolbox, policy: &Live, stop: &CancellationToken) -> w
         }
     });
     receiver
-}
-
-fn settings(server: &crate::config::Server) -> anyhow::Result<Settings> {
-    let transport = match &server.transport {
-        Configured::Http { url, headers } => {
-            let mut map = HeaderMap::new();
-            for (name, value) in headers {
-                let name: HeaderName = name.parse().with_context(|| format!("`{name}` is no name of a header"))?;
-                let mut value = HeaderValue::from_str(value.expose())
-                    .with_context(|| format!("the value of header {name} is not plain text"))?;
-                value.set_sensitive(true);
-                map.insert(name, value);
-            }
-            Transport::Http { uri: url.as_str().parse().context("a tool server's url cannot be used")?, headers: map }
-        }
-        Configured::Child { command, args, env, cwd, sandbox } => Transport::Child(Command {
-            program: command.clone(),
-            args: args.clone(),
-            env: env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect(),
-            cwd: cwd.clone(),
-            sandbox: sandbox.clone(),
-            name: server.name.clone(),
-        }),
-    };
-    let crate::config::Server { timeout, start_timeout, refresh, ping_after, .. } = *server;
-    let (name, not_executed) = (server.name.clone(), server.not_executed.clone().into());
-    Ok(Settings { name, transport, timeout, start_timeout, refresh, ping_after, not_executed })
 }
 
 /// What operators see.

@@ -1,6 +1,5 @@
 //! Floor 1: what operators see of a running toolgate.
 
-pub mod heavy;
 pub mod logs;
 pub mod metrics;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::mcp::json::{FROM_AGENT, Text};
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::scope::Scope;
-use crate::telemetry::heavy;
+use crate::telemetry::tasks::heavy;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http::header::{ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};

@@ -11,7 +11,7 @@ use crate::model::refusal::Refusal;
 use crate::model::work::Spent;
 use crate::policy::Policy;
 use crate::schema::Violation;
-use crate::telemetry::heavy::{self, Unfinished};
+use crate::telemetry::tasks::heavy::{self, Unfinished};
 use std::sync::Arc;
 
 /// Said when other heavy calls were before it for too long.

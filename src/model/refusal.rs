@@ -198,8 +198,8 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ),
     (
         "schema_invalid",
-        "an argument breaks the tool's schema or its contract",
-        "correct the argument that the pointer names",
+        "an argument breaks the tool's schema or its contract, or judging by them takes more computing than a call may",
+        "correct the argument that the pointer names; send fewer or smaller values",
     ),
     (
         "rbac_denied",

@@ -10,7 +10,7 @@ mod tests;
 pub use effects::{Synced, Tally};
 pub use labels::{CallLabels, Outcome, Reload};
 
-use super::heavy;
+use super::tasks::heavy;
 use crate::model::ids::ServerName;
 use crate::model::scrub::KNOWN;
 use crate::model::side::SideDoor;

@@ -1,5 +1,7 @@
 //! The only spawn: every task has a name, keeps its span, and a panic in it is logged, not lost.
 
+pub mod heavy;
+
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

@@ -6,7 +6,7 @@ use crate::mcp::message::{Kind, Message};
 use crate::model::caller::Caller;
 use crate::model::ids::{AgentId, ServerName, TenantId, ToolName};
 use crate::model::work::{self, Spent};
-use crate::telemetry::heavy;
+use crate::telemetry::tasks::heavy;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use crate::mcp::revision::Era;
 use crate::mcp::scrub;
 use crate::mcp::sse::{Block, Framer};
 use crate::model::reply::Fault;
-use crate::telemetry::heavy;
+use crate::telemetry::tasks::heavy;
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};

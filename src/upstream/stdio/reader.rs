@@ -6,7 +6,7 @@ use crate::mcp::answer::INTERNAL;
 use crate::mcp::members::of_server;
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::scrub;
-use crate::telemetry::heavy;
+use crate::telemetry::tasks::heavy;
 use crate::upstream::Inbound;
 use crate::upstream::lines::{Broken, Lines};
 use bytes::Bytes;

@@ -127,6 +127,12 @@ const NO_CALLS: &[Case] = &[
     ),
     ("params is an array", r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["@TOOL"]}"#, REQUEST, "`params`"),
     ("A2 a member nobody knows", more!(r#","x":"@CANARY""#, ""), REQUEST, "and no others"),
+    (
+        "A2 Name alone",
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"Name":"@TOOL","arguments":{"a":"@CANARY"},"_meta":{@META}}}"#,
+        REQUEST,
+        "only looks like `name`",
+    ),
     ("A2 a parameter nobody knows", more!("", r#","x":"@CANARY""#), PARAMS, "has only the members"),
     ("arguments is a string", arguments!(r#""@CANARY""#), PARAMS, "must be an object"),
     ("arguments is an array", arguments!("[]"), PARAMS, "must be an object"),
@@ -134,20 +140,12 @@ const NO_CALLS: &[Case] = &[
 ];
 
 /// Calls without a name; on the modern wire the header that names the tool disagrees first.
-const NAMELESS: &[Case] = &[
-    (
-        "A2 Name alone",
-        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"Name":"@TOOL","arguments":{"a":"@CANARY"},"_meta":{@META}}}"#,
-        PARAMS,
-        "has only the members",
-    ),
-    (
-        "no name",
-        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{@META}}}"#,
-        PARAMS,
-        "`params.name`",
-    ),
-];
+const NAMELESS: &[Case] = &[(
+    "no name",
+    r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{@META}}}"#,
+    PARAMS,
+    "`params.name`",
+)];
 
 fn all(modern: bool) -> Vec<(String, String, i64, &'static str)> {
     let tables = [AMBIGUOUS, MALFORMED, NO_CALLS].concat();

@@ -1,0 +1,35 @@
+//! How each tool server of the configuration is reached.
+
+use crate::config::{Server, Transport as Configured};
+use crate::upstream::child::Command;
+use crate::upstream::server::{Settings, Transport};
+use anyhow::Context as _;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// What the link to `server` is opened with; an error where a header or the address cannot be sent.
+pub(super) fn settings(server: &Server) -> anyhow::Result<Settings> {
+    let transport = match &server.transport {
+        Configured::Http { url, headers } => {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                let name: HeaderName = name.parse().with_context(|| format!("`{name}` is no name of a header"))?;
+                let mut value = HeaderValue::from_str(value.expose())
+                    .with_context(|| format!("the value of header {name} is not plain text"))?;
+                value.set_sensitive(true);
+                map.insert(name, value);
+            }
+            Transport::Http { uri: url.as_str().parse().context("a tool server's url cannot be used")?, headers: map }
+        }
+        Configured::Child { command, args, env, cwd, sandbox } => Transport::Child(Command {
+            program: command.clone(),
+            args: args.clone(),
+            env: env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect(),
+            cwd: cwd.clone(),
+            sandbox: sandbox.clone(),
+            name: server.name.clone(),
+        }),
+    };
+    let crate::config::Server { timeout, start_timeout, refresh, ping_after, .. } = *server;
+    let (name, not_executed) = (server.name.clone(), server.not_executed.clone().into());
+    Ok(Settings { name, transport, timeout, start_timeout, refresh, ping_after, not_executed })
+}
