@@ -56,7 +56,7 @@ pub enum Error {
     /// The journal is sealed with a key that is not given.
     #[error(
         "the journal in {} is sealed with the key `{key}`: name where it is under `ledger.seal`, as `key` or among `previous`; \
-         if nobody has it any more, write `previous: [{{ lost: {key} }}]`, and a new `key`", .dir.display()
+         if nobody has it any more, write `previous: [{{ lost: \"{key}\" }}]`, and a new `key`", .dir.display()
     )]
     KeyMissing {
         /// Where the segments lie.
