@@ -55,7 +55,7 @@ impl Drop for Restore {
 }
 
 /// Does what cannot be broken off and takes `worst` units, mostly much less. Where much is left it is paid for as it turns
-/// out to be, by the clock of the thread; work that may take longer than [`LONGEST`] is not begun.
+/// out to be, by the clock of the thread; work that may take longer than `LONGEST` is not begun.
 pub fn measured<T>(worst: u64, work: impl FnOnce() -> T) -> T {
     let Some(left) = LEFT.get() else { return work() };
     if left <= INLINE || worst <= INLINE / 100 || worst > LONGEST {
