@@ -228,7 +228,8 @@ async fn nobody_reads_the_data_directory() {
     open_up(&data);
     mode(setup.directory(), 0o755);
     let gate = setup.start_at_once().await;
-    until("the tool server runs", || async { seen.exists().then_some(()) }).await;
+    let is_said = || fs::read_to_string(&seen).is_ok_and(|said| said.ends_with('\n'));
+    until("the tool server runs", || async { is_said().then_some(()) }).await;
     until("it is noted", || async { fs::read_dir(data.join("children")).unwrap().next().map(|_| ()) }).await;
     assert_eq!(open_to_others(&data), Vec::<String>::new());
     assert_eq!(fs::read_to_string(&seen).unwrap().trim(), "0022");
