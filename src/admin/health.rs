@@ -1,4 +1,4 @@
-//! Alive, ready, and metrics. Whether it is ready is for everybody to read; why not, and what it consists of, only for operators
+//! Alive, ready, and metrics. Whether it is ready is for every caller to read; why not, and what it consists of, only for operators
 //! with a token once there are any: the words name files, servers and tools.
 
 use super::json_answer;
@@ -23,7 +23,7 @@ pub trait Status: Send + Sync {
     fn metrics(&self) -> String;
 }
 
-/// The body of `/readyz` for operators, and for everybody while none has a token. No field may hold a secret.
+/// The body of `/readyz` for operators, and for every caller while none has a token. No field may hold a secret.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Readiness {
     /// Calls can be judged and every tool server was probed.

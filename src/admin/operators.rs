@@ -1,4 +1,4 @@
-//! Who is an operator: whoever brings a token of `admin.tokens`; and what one may do, by the roles of `admin.verbs`. Tokens are
+//! Who is an operator: a caller with a token of `admin.tokens`; and what one may do, by the roles of `admin.verbs`. Tokens are
 //! kept as SHA-256 only, and every one of them is compared each time, so that neither memory nor time tells one.
 
 use super::refusal;

@@ -33,7 +33,7 @@ const MAX_REFRESH: Duration = Duration::from_mins(10);
 const PING_AFTER: Duration = Duration::from_secs(30);
 const MAX_PING_AFTER: Duration = Duration::from_hours(1);
 
-/// The request took too long, for whoever says so: the server may be at it.
+/// The request took too long, for the server or a proxy that says so: the server may be at it.
 const TIMED_OUT: u16 = 408;
 
 /// One tool server.

@@ -15,7 +15,7 @@ pub enum Verb {
     Audit,
 }
 
-/// Who may do it: whoever has one of these roles. An empty list: nobody.
+/// Who may do it: an operator who has one of these roles. An empty list: nobody.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verbs {
     /// May say what became of calls.

@@ -110,7 +110,7 @@ pub(super) fn sides_file(servers: &[Server]) -> String {
     format!("policies/side-doors{}.yaml", if is_taken { "-of-all" } else { "" })
 }
 
-/// One layer for everybody that keeps what these servers offer. One file of all: layers hold together.
+/// One layer for all callers that keeps what these servers offer. One file of all: layers hold together.
 pub(super) fn sides(offers: &[(ServerName, Vec<SideDoor>)]) -> String {
     let mut text = SIDES.to_owned();
     for door in SideDoor::ALL {

@@ -29,7 +29,7 @@ async fn ended(guest: Arc<Guest>) {
     drop(guest);
 }
 
-/// FINDINGS F10: who says nothing makes room, the oldest of the peer that has most; whoever has proved himself stays.
+/// FINDINGS F10: a peer that says nothing makes room, the oldest of the peer that has most; a caller with a token stays.
 #[tokio::test]
 async fn strangers_give_way_to_strangers() {
     let crowd = Crowd::new(16);
