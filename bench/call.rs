@@ -27,6 +27,7 @@ use toolgate::gate::{Gate, IN_FLIGHT, list::Listings};
 use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
 use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;
+use toolgate::mcp::round::{KEY, Seal};
 use toolgate::mcp::tools::Definition;
 use toolgate::model::approvers::Approvers;
 use toolgate::model::call::{Said, ToolCall};
@@ -36,7 +37,7 @@ use toolgate::model::ids::{ActionId, ServerName, ToolName};
 use toolgate::model::scope::Scope;
 use toolgate::policy::live::Live;
 use toolgate::schema::validate::Schema;
-use toolgate::side::Sides;
+use toolgate::side::{Sides, sums::Sums};
 use toolgate::store::journal::{Journal, Options};
 use toolgate::store::memory::Memory;
 use toolgate::telemetry::metrics::Metrics;
@@ -166,8 +167,10 @@ impl Stand {
         let options = Options { queue: 1 << 16, ..Options::default() };
         let journal = Arc::new(Journal::open(directory.path(), options).unwrap());
         let metrics = Arc::new(Metrics::new());
+        let sums = Arc::new(Sums::new(journal.clone(), metrics.clone()));
         let gate = Arc::new(Gate {
-            sides: Arc::new(Sides::new(policy.clone(), journal.clone(), metrics.clone())),
+            sides: Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone())),
+            sums,
             policy,
             tools: Arc::new(Toolbox::of(tools)),
             journal,
@@ -179,6 +182,7 @@ impl Stand {
             rows: toolgate::gate::rows::Rows::default(),
             hooks: Hooks::new(connections().unwrap()),
             approvers: Approvers::default(),
+            seal: Arc::new(Seal::new(&[7; KEY]).unwrap()),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
         let links = Arc::new(Links::shared(servers));

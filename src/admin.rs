@@ -117,6 +117,16 @@ pub fn overloaded(words: &str) -> Response {
     answer
 }
 
+/// The answer to one who goes on guessing; the connection ends.
+pub fn too_many(wait: Duration) -> Response {
+    let words = "too many requests from this address prove nothing";
+    let mut answer = refusal(StatusCode::TOO_MANY_REQUESTS, words, "send a token of `admin.tokens`");
+    let headers = answer.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
 /// The body of a request that changes something; none when it is not JSON as it has to be.
 async fn json_body(headers: &HeaderMap, body: Body, bytes: usize) -> Result<Option<Text>, Box<Response>> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -124,8 +134,13 @@ async fn json_body(headers: &HeaderMap, body: Body, bytes: usize) -> Result<Opti
         let hint = "send `Content-Type: application/json`";
         return Err(Box::new(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body has to be JSON", hint)));
     }
-    let arrived = tokio::time::timeout(ARRIVAL, to_bytes(body, bytes)).await;
-    Ok(arrived.ok().and_then(Result::ok).and_then(|body| Text::read(body, &FROM_AGENT).ok()))
+    let Ok(arrived) = tokio::time::timeout(ARRIVAL, to_bytes(body, bytes)).await else { return Ok(None) };
+    // One that is cut off is nobody's to answer.
+    let body = arrived.map_err(|_| {
+        let error = format!("the request is longer than {} KiB", bytes >> 10);
+        Box::new(refusal(StatusCode::PAYLOAD_TOO_LARGE, &error, "shorten it; of a long result, say what matters"))
+    })?;
+    Ok(Text::read(body, &FROM_AGENT).ok())
 }
 
 /// What a body says, where it is all that one of this kind has to say, and nothing else (002-07).

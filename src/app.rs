@@ -7,7 +7,7 @@ use crate::admin::quarantine::Quarantined;
 use crate::admin::tools::Switches;
 use crate::config::Config;
 use crate::downstream::crowd::{Crowd, Guest};
-use crate::downstream::{Door, accept, session::Sessions};
+use crate::downstream::{Door, accept, room::Room, session::Sessions};
 use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
@@ -17,12 +17,12 @@ use crate::model::clock::Clock;
 use crate::model::ids::{SEPARATOR, ToolName};
 use crate::policy::live::Live;
 use crate::relay::Relay;
-use crate::side::Sides;
-use crate::store::claims::Store;
+use crate::side::{Sides, sums::Sums};
 use crate::store::disabling::Disabling;
-use crate::store::embedded::{Embedded, Keeping};
+use crate::store::embedded::Keeping;
 use crate::store::journal::{self, Journal};
 use crate::store::operator::MOST;
+use crate::store::round_key;
 use crate::store::state::claim::Phase;
 use crate::telemetry::metrics::{Metrics, Synced};
 use crate::telemetry::tasks;
@@ -76,6 +76,16 @@ pub struct App {
 impl App {
     /// Builds everything and connects the tool servers.
     pub fn start(config: &Config, policy: &Arc<Live>, journal: Journal) -> anyhow::Result<Self> {
+        let keeping = Keeping { age: config.ledger.keep, archive: config.ledger.archive.clone() };
+        Self::build(config, policy, journal, Some(keeping))
+    }
+
+    /// As `start`, for who only looks: nothing of the ledger is dropped.
+    pub fn look(config: &Config, policy: &Arc<Live>, journal: Journal) -> anyhow::Result<Self> {
+        Self::build(config, policy, journal, None)
+    }
+
+    fn build(config: &Config, policy: &Arc<Live>, journal: Journal, keeping: Option<Keeping>) -> anyhow::Result<Self> {
         let (data, journal) = (&config.data, Arc::new(journal));
         let leftovers =
             Leftovers::open(Some(data)).context("the data directory cannot be used for notes on tool servers")?;
@@ -86,11 +96,12 @@ impl App {
         let apply = Arc::new(move |disabled| apply.take_away(disabled));
         let disabling = Disabling::open(data, (*journal).clone(), apply).context("no tool may be shown")?;
         let metrics = Arc::new(Metrics::new());
-        let sides = Arc::new(Sides::new(policy.clone(), journal.clone(), metrics.clone()));
+        let sums = Arc::new(Sums::new(journal.clone(), metrics.clone()));
+        let sides = Arc::new(Sides::new(policy.clone(), sums.clone(), metrics.clone()));
         let servers = servers(config, leftovers, sides.clone())?;
         let (stop, servers_running) = (CancellationToken::new(), TaskTracker::new());
         let tools = Arc::new(Toolbox::default());
-        let store = store(config, &journal)?;
+        let (store, seal) = (ledger::store(data, &journal, keeping)?, Arc::new(round_key::open(data)?));
         let gate = Arc::new(Gate {
             policy: policy.clone(),
             tools: tools.clone(),
@@ -104,13 +115,13 @@ impl App {
             rows: Rows::default(),
             hooks: Hooks::new(connections().map_err(anyhow::Error::msg)?),
             approvers: config.admin.approvers(),
+            sums,
+            seal: seal.clone(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         });
-        tasks::spawn("policy notes", gate.clone().note_policies(stop.clone()));
         let changed = either_changed(&tools, policy, &stop);
-        tasks::spawn("hidden tools", gate.clone().watch_hidden(changed.clone(), stop.clone()));
-        tasks::spawn("drifts", gate.clone().note_drifts(servers.clone(), changed.clone(), stop.clone()));
-        let relay = Arc::new(Relay::new(servers.clone(), sides, changed));
+        note(&gate, &servers, &changed, &stop);
+        let relay = Arc::new(Relay::new(servers.clone(), sides, seal, changed));
         tools.start(&servers, policy, &metrics, &stop);
         let connected = connect(gate.clone(), servers.clone(), servers_running.clone(), stop.clone());
         tasks::spawn("secrets", connected);
@@ -121,6 +132,7 @@ impl App {
             links: Arc::new(Links::shared(servers.clone())),
             servers,
             sessions: Sessions::default(),
+            room: Room::default(),
             metrics,
             clock: Clock,
             running: TaskTracker::new(),
@@ -155,15 +167,7 @@ impl App {
         let router = admin::router(view, (self.switches(), known.clone()), hosts.clone());
         let answer = move |request: http::Request<hyper::body::Incoming>, guest: Arc<Guest>| {
             let holder = admin::holder(&known, &hosts, &request);
-            let proved = holder.map_or(Ok(()), |holder| guest.prove(&holder));
-            let router = router.clone();
-            async move {
-                if let Err(crowded) = proved {
-                    return admin::overloaded(&crowded.to_string());
-                }
-                let Ok(answer) = tower::ServiceExt::oneshot(router, request).await;
-                answer
-            }
+            operated(router.clone(), request, (holder, guest))
         };
         tasks::spawn("operators", accept::serve(operators, Crowd::of_operators(), answer, self.stop.clone()));
         let sweeping = self.door.clone();
@@ -226,6 +230,7 @@ impl App {
         self.stop.cancel();
         self.servers_running.close();
         let _ = tokio::time::timeout(FAREWELL, self.servers_running.wait()).await;
+        self.door.gate.sums.write(true);
         self.journal.close().await.context("the ledger could not be closed in good order")?;
         if let Some(exporter) = &self.exporter {
             // The last head leaves when nothing more can be written.
@@ -233,6 +238,30 @@ impl App {
         }
         Ok(())
     }
+}
+
+/// Answers one request at the operators' door, of `guest`, who is `holder` if it proves that.
+async fn operated(
+    router: axum::Router,
+    request: http::Request<hyper::body::Incoming>,
+    (holder, guest): (Option<String>, Arc<Guest>),
+) -> axum::response::Response {
+    if let Some(Err(crowded)) = holder.map(|holder| guest.prove(&holder)) {
+        return admin::overloaded(&crowded.to_string());
+    }
+    let Ok(answer) = tower::ServiceExt::oneshot(router, request).await;
+    match (answer.status() == http::StatusCode::UNAUTHORIZED).then(|| guest.fail()) {
+        Some(Err(wait)) => admin::too_many(wait),
+        Some(Ok(())) | None => answer,
+    }
+}
+
+/// Notes what comes about between calls, until `stop`.
+fn note(gate: &Arc<Gate>, servers: &Arc<Servers>, changed: &watch::Receiver<u64>, stop: &CancellationToken) {
+    tasks::spawn("sums", gate.sums.clone().run(stop.clone()));
+    tasks::spawn("policy notes", gate.clone().note_policies(stop.clone()));
+    tasks::spawn("hidden tools", gate.clone().watch_hidden(changed.clone(), stop.clone()));
+    tasks::spawn("drifts", gate.clone().note_drifts(servers.clone(), changed.clone(), stop.clone()));
 }
 
 /// Connects the tool servers, once the secrets of the policy are known: a server may repeat one that an earlier process gave
@@ -282,13 +311,6 @@ async fn count_unknown(gate: Arc<Gate>) {
 fn syncs(health: &journal::Health) -> Synced {
     let bounds = journal::SYNC_BOUNDS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
     Synced { buckets: bounds.zip(health.sync_counts).collect(), seconds: health.sync_time.as_secs_f64() }
-}
-
-/// The store that the configuration describes, on `journal`.
-fn store(config: &Config, journal: &Journal) -> anyhow::Result<Arc<dyn Store>> {
-    let keeping = Keeping { age: config.ledger.keep, archive: config.ledger.archive.clone() };
-    let store = Embedded::keeping(&config.data, journal.clone(), Clock::default(), keeping);
-    Ok(Arc::new(store.context("the store cannot be opened")?))
 }
 
 /// The listener at `address`.
@@ -403,7 +425,9 @@ impl Status for View {
     }
 
     fn metrics(&self) -> String {
-        self.door.metrics.synced(syncs(&self.journal.health()));
+        let health = self.journal.health();
+        self.door.metrics.synced(syncs(&health));
+        self.door.metrics.dropped_early(health.dropped_early);
         self.door.metrics.render()
     }
 }

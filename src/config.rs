@@ -139,6 +139,9 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
     };
     let (judged, mut diagnostics) = judge(&document, directory, variable);
     diagnostics.extend(exposed::tokens(path, &document));
+    if let Some(config) = judged.as_ref().and_then(|judged| judged.config.as_ref()) {
+        diagnostics.extend(exposed::kept(&config.ledger, &document));
+    }
     let open = locate::too_open(path);
     let opened = [u8::from(!open.is_empty())];
     diagnostics.extend(open);
@@ -162,8 +165,12 @@ fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>, pinned: bool) ->
     Loaded { config, reading: Reading { policy, diagnostics, fingerprint, watched, files } }
 }
 
-/// The process settings at `path`, whatever the policies say; none if the file itself cannot be used.
+/// The process settings at `path`, whatever the policies say; none if the file itself cannot be used, or others could have
+/// written it: it says what programs run, and where secrets go.
 pub fn process(path: &Path) -> Option<Config> {
+    if !locate::too_open(path).is_empty() {
+        return None;
+    }
     let document = Document::read(path).ok()?;
     let directory = path.parent().unwrap_or(Path::new(""));
     judge(&document, directory, &|name| std::env::var(name).ok()).0?.config
@@ -204,6 +211,7 @@ pub fn bare(server: Server, mode: Mode) -> (Config, Reading) {
         methods: Methods::default(),
         hooks: hooks::Rule::default(),
         session_header: None,
+        meta_max_bytes: crate::policy::META_MAX_BYTES,
         pins: None,
         secrets: Bindings::default(),
         policies: Vec::new(),
@@ -301,12 +309,13 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         allowed_origins,
         methods,
         session_header,
+        meta_max_bytes,
         pins,
         ledger: _,
     } = settings;
     let listen = problems.under("listen", |problems| doors::agents((&listen, unencrypted), named.open, mode, problems));
     let callers = identity::Settings { callers, front_ends };
-    let admin = problems.under("admin", |problems| doors::operators(admin, &callers.tokens(), problems));
+    let admin = doors::admin(admin, (&callers.tokens(), &named.agents), problems);
     let identity = callers.compile(problems);
     let servers = problems.under("servers", |problems| servers::compile(servers, directory, problems));
     let secrets = problems.under("secrets", |problems| secrets::compile(secrets, &named.servers, directory, problems));
@@ -328,23 +337,27 @@ fn build(settings: Settings, named: Named, directory: &Path, problems: &mut Prob
         hooks,
         methods: problems.under("methods", |problems| doors::methods(methods, problems)),
         session_header: session_header.map(|name| doors::session_header(&name, problems)),
+        meta_max_bytes: doors::meta_max_bytes(meta_max_bytes, problems),
         pins,
         secrets,
         policies,
         written: Value::Null,
     };
-    let config = listen.zip(admin).map(|(listen, admin)| Config {
-        listen,
-        admin,
-        data,
-        servers,
-        allowed_hosts,
-        allowed_origins,
-        pins: basis.pins.clone(),
-        ledger: Ledger::default(),
-        startup: BTreeMap::new(),
-    });
+    let (allowed, pins) = ((allowed_hosts, allowed_origins), basis.pins.clone());
+    let config = listen.zip(admin).map(|doors| of_process(doors, data, servers, allowed, pins));
     Judged { config, basis }
+}
+
+/// The process settings, but for the ledger and what a restart is needed for.
+fn of_process(
+    (listen, admin): (SocketAddr, Admin),
+    data: PathBuf,
+    servers: BTreeMap<ServerName, Server>,
+    (allowed_hosts, allowed_origins): (Vec<String>, Vec<String>),
+    pins: Option<Source>,
+) -> Config {
+    let (ledger, startup) = (Ledger::default(), BTreeMap::new());
+    Config { listen, admin, data, servers, allowed_hosts, allowed_origins, pins, ledger, startup }
 }
 
 /// The layers that callers are given by name, and where.

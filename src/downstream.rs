@@ -12,6 +12,8 @@ pub mod http;
 mod legacy;
 mod modern;
 mod neighbour;
+mod peers;
+pub mod room;
 mod route;
 pub mod session;
 mod shelf;
@@ -27,6 +29,7 @@ use crate::relay::Relay;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::links::Links;
 use crate::upstream::servers::Servers;
+use room::Room;
 use session::Sessions;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
@@ -53,6 +56,8 @@ pub struct Door {
     pub links: Arc<Links>,
     /// Legacy sessions.
     pub sessions: Sessions,
+    /// Room for messages that are still arriving.
+    pub room: Room,
     /// What operators count.
     pub metrics: Arc<Metrics>,
     /// The time.

@@ -23,6 +23,7 @@ mod probing;
 mod proof;
 pub mod record;
 pub mod rewriting;
+mod rounds;
 pub mod rows;
 mod sealing;
 mod shaper;
@@ -34,12 +35,13 @@ pub mod toolbox;
 pub mod trail;
 pub mod vault;
 
+use crate::mcp::round::Seal;
 use crate::model::approvers::Approvers;
 use crate::model::clock::Clock;
 use crate::model::ids::ToolName;
 use crate::model::refusal::Refusal;
 use crate::policy::live::Live;
-use crate::side::Sides;
+use crate::side::{Sides, sums::Sums};
 use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use effects::Effects;
@@ -80,6 +82,10 @@ pub struct Gate {
     pub approvers: Approvers,
     /// Calls of tasks that were refused last.
     pub rows: rows::Rows,
+    /// What makes no promise, on its way into the ledger.
+    pub sums: Arc<Sums>,
+    /// For what a tool server wants back with the answers to its questions.
+    pub seal: Arc<Seal>,
     /// Room for calls.
     pub slots: Arc<Semaphore>,
 }

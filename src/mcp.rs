@@ -2,14 +2,17 @@
 
 pub mod answer;
 pub mod canonical;
+pub mod envelope;
 pub mod headers;
 pub mod json;
 pub mod members;
 pub mod message;
 pub mod methods;
+pub mod own;
 pub mod pretty;
 pub mod readable;
 pub mod revision;
+pub mod round;
 pub mod scrub;
 pub mod skeleton;
 pub mod sse;

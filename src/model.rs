@@ -12,6 +12,7 @@ pub mod entry;
 pub mod ids;
 pub mod pointer;
 mod random;
+pub mod rate;
 pub mod reads;
 pub mod refusal;
 pub mod regular;

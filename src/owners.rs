@@ -1,4 +1,4 @@
-//! Who else could change a file: its own rights, and those of every directory and link on the way to it, because whoever may
+//! Who else could change a file: its own rights, and those of every directory and link on the way to it, because a user who may
 //! rename a directory chooses what is in it (SECURITY §9, §10). And what this process keeps others from reading of itself.
 //!
 //! Trusted are root and the account that runs this. A directory in which everybody may make files but nobody may touch

@@ -21,6 +21,9 @@ pub mod pack;
 pub mod pins;
 pub mod shape;
 
+/// Bytes of `_meta` that one message of an agent may have, if nothing is said (SECURITY §8).
+pub const META_MAX_BYTES: usize = 64 << 10;
+
 /// Everything a call is judged by. Immutable; replaced as a whole.
 #[derive(Debug, Clone)]
 pub struct Policy {
@@ -46,6 +49,8 @@ pub struct Policy {
     pub methods: Methods,
     /// The header, in lower case, in which agents name their session.
     pub session_header: Option<String>,
+    /// Bytes of `_meta` that one message of an agent may have.
+    pub meta_max_bytes: usize,
     /// Where secrets come from and where they may go.
     pub secrets: Bindings,
 }

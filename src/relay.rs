@@ -1,19 +1,23 @@
-//! Floor 4: every message that is not a governed call. It arrives as the same JSON value: only ids change, and, where
-//! several servers share one address, the names that say which server is meant.
+//! Floor 4: every message that is not a governed call. Its parameters arrive as they came, but for what is toolgate's own, what
+//! the agent may not use, and what was sealed; ids change, and, where several servers share one address, the names that say
+//! which server is meant.
 
 mod discover;
 mod feed;
 mod forward;
 mod listen;
 mod merge;
+mod tasks;
+mod wanted;
 
 pub use discover::initialized_together;
 
-use crate::mcp::answer::{CANCELLED, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY};
+use crate::mcp::answer::{CANCELLED, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
 use crate::mcp::methods::{Treatment, treatment};
 use crate::mcp::revision::Era;
+use crate::mcp::round::Seal;
 use crate::model::caller::Caller;
 use crate::model::reply::Fault;
 use crate::model::scope::Scope;
@@ -21,20 +25,18 @@ use crate::outlet::{Outgoing, Outlet};
 use crate::policy::live::Live;
 use crate::side::Sides;
 use crate::upstream::links::{Links, Waiting};
-use crate::upstream::owners::{Owned, Shaping, shaped};
 use crate::upstream::server::Server;
 use crate::upstream::servers::Servers;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-const TASKS: &str = "io.modelcontextprotocol/tasks";
-
 /// What the relay needs.
 pub struct Relay {
     servers: Arc<Servers>,
     policy: Arc<Live>,
     sides: Arc<Sides>,
+    seal: Arc<Seal>,
     tools_changed: watch::Receiver<u64>,
     closing: CancellationToken,
 }
@@ -79,9 +81,10 @@ impl From<Fault> for Failed {
 }
 
 impl Relay {
-    /// A relay to these servers. `tools_changed` rises when a list of tools may have changed for somebody.
-    pub fn new(servers: Arc<Servers>, sides: Arc<Sides>, tools_changed: watch::Receiver<u64>) -> Self {
-        Self { servers, policy: sides.live(), sides, tools_changed, closing: CancellationToken::new() }
+    /// A relay to these servers. `seal` is for what they want back with answers to their questions. `tools_changed` rises
+    /// when a list of tools may have changed for an agent.
+    pub fn new(servers: Arc<Servers>, sides: Arc<Sides>, seal: Arc<Seal>, tools_changed: watch::Receiver<u64>) -> Self {
+        Self { servers, policy: sides.live(), sides, seal, tools_changed, closing: CancellationToken::new() }
     }
 
     /// Ends what would otherwise wait for ever: subscriptions, and requests without a deadline.
@@ -102,8 +105,8 @@ impl Relay {
         };
         let id = request.message.id.clone();
         let answer = match ended {
-            Ok(answer) => Message { id, ..answer },
-            Err(Failed::Answer(code, words)) => Message::error(id, code, &words, None),
+            Ok(answer) => Message { id, ..answer.brief() },
+            Err(Failed::Answer(code, words)) => Message::error(id, code, &words, None).brief(),
             Err(Failed::Gone) if request.era == Era::Modern => return,
             Err(Failed::Gone) => Message::error(id, CANCELLED, "the request was cancelled", None),
             Err(Failed::Fault(fault)) => {
@@ -141,61 +144,14 @@ impl Relay {
             }
             ("ping", _) => Ok(Message::response(None, Text::of(&serde_json::json!({})), false)),
             ("subscriptions/listen", _) => self.listen(request).await,
-            (method, _) if method.starts_with("tasks/") && method != "tasks/list" => {
-                if !Self::declared_tasks(request) {
-                    let data =
-                        Text::of(&serde_json::json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } }));
-                    let words = "declare the tasks extension in the request's capabilities";
-                    return Ok(Message::error(None, MISSING_CAPABILITY, words, Some(data)));
-                }
-                let id = message.body.as_ref().and_then(|params| params.get("taskId"));
-                let Owned { server, shaping, .. } =
-                    id.and_then(|id| self.own_task(request, &id)).ok_or_else(no_such_task)?;
-                let answer = self.forward_shaped(request, &server, message.clone(), Some(&*shaping)).await?;
-                let ended = method == "tasks/result";
-                let shape = move |shaping: &dyn Shaping, said| {
-                    if ended { shaping.result(said) } else { shaping.standing(said) }
-                };
-                Ok(shaped(&*shaping, || shaping.clone(), shape, answer).await)
-            }
+            (method, _) if method.starts_with("tasks/") && method != "tasks/list" => self.of_task(request).await,
             ("tasks/list", Scope::One(server)) => {
-                Ok(self.own_tasks(request, self.forward(request, server, message.clone()).await?))
+                self.own_tasks(request, self.forward(request, server, message.clone()).await?).await
             }
-            ("tasks/list", Scope::All) => Ok(self.own_tasks(request, self.merged(request).await?)),
+            ("tasks/list", Scope::All) => self.own_tasks(request, self.merged(request).await?).await,
             (_, Scope::One(server)) => self.forward(request, server, message.clone()).await,
             (_, Scope::All) => self.merged(request).await,
         }
-    }
-
-    /// The tasks extension speaks only to agents that declared it on the request (PROTOCOL §6.1).
-    fn declared_tasks(request: &Request) -> bool {
-        let path = ["io.modelcontextprotocol/clientCapabilities", "extensions", TASKS];
-        let meta = request.message.body.as_ref().and_then(|params| params.get("_meta"));
-        request.era == Era::Legacy || meta.and_then(|meta| meta.at(&path)).is_some()
-    }
-
-    /// A task belongs to the caller whose call made it (SECURITY §3C C4), for as long as it may call the tool.
-    fn own_task(&self, request: &Request, id: &Text) -> Option<Owned> {
-        request.links.tasks.owned(&request.caller, id).filter(|owned| self.may_ask(request, owned))
-    }
-
-    fn may_ask(&self, request: &Request, owned: &Owned) -> bool {
-        let admitted = || self.policy.current().allowlist.admit(&request.caller, &owned.tool).is_ok();
-        request.scope.holds(&owned.server) && admitted()
-    }
-
-    /// Of a list of tasks, those of the caller.
-    fn own_tasks(&self, request: &Request, answer: Message) -> Message {
-        let result = answer.body.as_ref().filter(|_| !answer.is_error).and_then(Text::object);
-        let Some(mut result) = result else { return answer };
-        let Some(tasks) = result.get("tasks").and_then(Text::elements) else { return answer };
-        let own = tasks.into_iter().filter_map(|task| {
-            let owned = self.own_task(request, &task.get("taskId")?)?;
-            owned.standing(Message::response(None, task, false)).body
-        });
-        let own = Text::array(own);
-        result.set("tasks", own);
-        Message { body: Some(result.text()), ..answer }
     }
 
     /// The servers reached that answer.
@@ -213,8 +169,4 @@ fn no_such_resource() -> Failed {
 
 fn no_such_prompt() -> Failed {
     Failed::Answer(INVALID_PARAMS, "there is no prompt of this name".to_owned())
-}
-
-fn no_such_task() -> Failed {
-    Failed::Answer(INVALID_PARAMS, "there is no such task".to_owned())
 }

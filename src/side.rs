@@ -6,31 +6,33 @@ use crate::guards::allowlist::side::Wanted;
 use crate::mcp::answer::METHOD_NOT_FOUND;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
+use crate::mcp::methods::is_server_notification;
 use crate::model::caller::Caller;
 use crate::model::clock::Clock;
-use crate::model::ids::ServerName;
+use crate::model::ids::{ServerName, ToolName};
 use crate::model::side::SideDoor;
 use crate::policy::Policy;
 use crate::policy::live::Live;
-use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::keeper::{Keeper, Spoken, Unheard};
 use record::Recent;
 use std::sync::Arc;
 use std::time::Duration;
+use sums::Sums;
 
 pub mod capabilities;
 mod elicitation;
 pub mod lists;
 mod record;
 pub mod subject;
+pub mod sums;
 
 pub use record::Became;
 
 /// Judges what goes through the side doors.
 pub struct Sides {
     policy: Arc<Live>,
-    journal: Arc<Journal>,
+    sums: Arc<Sums>,
     metrics: Arc<Metrics>,
     clock: Clock,
     recent: Recent,
@@ -51,11 +53,32 @@ pub struct Passing<'a> {
     pub message: &'a Message,
 }
 
+/// What a message goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Door(SideDoor),
+    /// It changes a task.
+    Task,
+    /// Nobody knows what it is.
+    Unknown,
+}
+
+impl Way {
+    /// Its word in metrics.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Door(door) => door.word(),
+            Self::Task => "tasks",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A message that was judged.
 #[must_use]
 pub struct Judged<'a> {
     passing: Passing<'a>,
-    door: SideDoor,
+    way: Way,
     /// What it is about, as operators read it.
     subject: String,
     /// What decided.
@@ -74,8 +97,8 @@ impl Judged<'_> {
 
 impl Sides {
     /// Judges by the policy in force.
-    pub fn new(policy: Arc<Live>, journal: Arc<Journal>, metrics: Arc<Metrics>) -> Self {
-        Self { policy, journal, metrics, clock: Clock::default(), recent: Recent::default() }
+    pub fn new(policy: Arc<Live>, sums: Arc<Sums>, metrics: Arc<Metrics>) -> Self {
+        Self { policy, sums, metrics, clock: Clock::default(), recent: Recent::default() }
     }
 
     /// The policy, as it stands.
@@ -111,7 +134,27 @@ impl Sides {
             (refused, by) = (true, format!("elicitation: {why}"));
         }
         let began = self.clock.steady();
-        Some(Judged { passing, door, subject, by, refused, policy, began })
+        Some(Judged { passing, way: Way::Door(door), subject, by, refused, policy, began })
+    }
+
+    /// Judges what a server tells by a method that no revision knows; none for other messages, and where `methods` allows it.
+    fn unknown<'a>(&self, passing: Passing<'a>) -> Option<Judged<'a>> {
+        let Message { kind, method, .. } = passing.message;
+        let policy = self.policy.current();
+        let is_of_interest = *kind == Kind::Notification && !is_server_notification(method);
+        if !is_of_interest || policy.methods.passes(method, false, Mode::Enforce) {
+            return None;
+        }
+        let (subject, by, began) = (passing.server.to_string(), "methods".to_owned(), self.clock.steady());
+        Some(Judged { passing, way: Way::Unknown, subject, by, refused: true, policy, began })
+    }
+
+    /// What becomes of a message by which the caller changes a task of its own that `tool` made. `is_unheld`: it brings the
+    /// tool something that people would have to decide on.
+    pub fn of_task<'a>(&self, passing: Passing<'a>, tool: &ToolName, is_unheld: bool) -> Judged<'a> {
+        let by = if is_unheld { "approval" } else { "task" }.to_owned();
+        let (way, subject, policy, began) = (Way::Task, tool.to_string(), self.policy.current(), self.clock.steady());
+        Judged { passing, way, subject, by, refused: is_unheld, policy, began }
     }
 
     /// May anything of `server` be reached through `door`? In observe mode all of it.
@@ -134,12 +177,13 @@ fn opens(policy: &Policy, caller: &Caller, door: SideDoor, server: &ServerName) 
 impl Keeper for Sides {
     fn lets_through(&self, spoken: &Spoken<'_>) -> Result<(), Unheard> {
         let Spoken { caller, server, revision, message } = *spoken;
-        let Some(judged) = self.judge(Passing { caller, server, revision, session: None, message }) else {
+        let passing = Passing { caller, server, revision, session: None, message };
+        let Some(judged) = self.judge(passing).or_else(|| self.unknown(passing)) else {
             let is_known = message.method == "ping" || message.method.starts_with("tasks/");
             let passes = message.kind != Kind::Request || is_known || self.policy.current().mode == Mode::Observe;
             return if passes { Ok(()) } else { Err((METHOD_NOT_FOUND, "servers do not send this request")) };
         };
-        let unheard = judged.is_refused().then(|| words(judged.door));
+        let unheard = judged.is_refused().then(|| words(judged.way));
         self.tell(&judged, Became::Passed);
         unheard.map_or(Ok(()), |words| Err((METHOD_NOT_FOUND, words)))
     }
@@ -150,7 +194,8 @@ impl Keeper for Sides {
 }
 
 /// What a server reads that may not ask, and an agent whose request it asked for.
-fn words(door: SideDoor) -> &'static str {
+fn words(way: Way) -> &'static str {
+    let Way::Door(door) = way else { return "nobody knows this notification" };
     match door {
         SideDoor::Sampling => "the tool server may not use the agent's model here (sampling is not open to it)",
         SideDoor::Elicitation => "the tool server may not ask this of the person behind the agent (elicitation)",

@@ -9,6 +9,7 @@
 //! <data>/index/     what the journal says, to be looked up; can be made again from it; beside it, as `index.aside`, one that broke
 //! <data>/index.mark how the index stands, under which boot of the machine, and what time it was
 //! <data>/sent       which calls may have left
+//! <data>/round-key  what `requestState` is sealed with
 //! ```
 
 pub mod approvals;
@@ -21,6 +22,7 @@ mod marks;
 pub mod memory;
 pub mod operator;
 mod results;
+pub mod round_key;
 pub mod state;
 mod table;
 pub mod time;

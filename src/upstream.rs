@@ -3,6 +3,7 @@
 pub mod backoff;
 pub mod catalog;
 pub mod child;
+pub mod departure;
 pub mod hook;
 pub mod http;
 pub mod keeper;

@@ -1,13 +1,15 @@
 //! Whatever is done to the bytes of a journal, verifying finds it, or nothing of what was recorded is changed
-//! (SECURITY §3G G2, G3).
+//! (SECURITY §3G G2, G3). One journal has a known head, the other seals of two keys and a summary of what was dropped.
 
 use bytes::Bytes;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::Duration;
 use tempfile::TempDir;
 use toolgate::model::entry::Entry;
-use toolgate::store::journal::{Head, Journal, Options, Reader, verify};
+use toolgate::model::secret::Secret;
+use toolgate::store::journal::{Against, Head, Journal, Key, Keys, Options, Reader, Retention, check};
 
 /// Calls in the journal.
 const CALLS: u32 = 16;
@@ -19,39 +21,77 @@ struct Written {
     /// The files of the journal as they were written.
     files: Vec<(PathBuf, Vec<u8>)>,
     records: Vec<Bytes>,
-    head: Head,
+    against: Against,
 }
 
-static WRITTEN: LazyLock<Written> = LazyLock::new(|| {
-    // In memory, where there is such a place: each case writes the files anew.
-    let data = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let options = Options { segment_bytes: SEGMENT, reserve_bytes: 0, ..Options::default() };
-    let journal = Journal::open(data.path(), options).expect("a journal");
-    let head = runtime.block_on(async {
-        for call in 0..CALLS {
-            journal.record(entry(call)).expect("recorded");
-            journal.flush().await.expect("written");
-        }
-        journal.close().await.expect("closed")
-    });
-    let mut files: Vec<(PathBuf, Vec<u8>)> = std::fs::read_dir(data.path().join("journal"))
-        .expect("a directory")
-        .map(|file| file.expect("a file").path())
-        .filter(|path| path.extension().is_none_or(|ending| ending != "lock"))
-        .filter_map(|path| std::fs::read(&path).ok().map(|bytes| (path, bytes)))
-        .filter(|(_, bytes)| !bytes.is_empty())
-        .collect();
-    files.sort();
-    assert!(files.len() > 2, "one segment is too few: {files:?}");
-    let records = records(data.path()).expect("it can be read");
-    assert!(records.len() >= CALLS as usize);
-    Written { data, files, records, head }
+/// Not sealed; its head is known.
+static PLAIN: LazyLock<Written> = LazyLock::new(|| {
+    let (data, runtime) = (directory(), runtime());
+    let head = runtime.block_on(half(data.path(), Keys::default(), (0..CALLS, false)));
+    Written::of(data, Against { expected: Some(head), ..Against::default() })
 });
 
-/// Each four bytes are something that is done: what, and where.
+/// Sealed by a key and, after a part of it was dropped, by the next one; no head is known.
+static SEALED: LazyLock<Written> = LazyLock::new(|| {
+    let (data, runtime) = (directory(), runtime());
+    let key = |letter: &str| Key::new(&Secret::new(letter.repeat(32))).expect("long enough");
+    let before = Keys { current: Some(key("a")), ..Keys::default() };
+    let keys = Keys { current: Some(key("b")), previous: vec![key("a")], ..Keys::default() };
+    runtime.block_on(async {
+        half(data.path(), before, (0..CALLS / 2, true)).await;
+        half(data.path(), keys.clone(), (CALLS / 2..CALLS, false)).await;
+    });
+    Written::of(data, Against { keys, ..Against::default() })
+});
+
+impl Written {
+    fn of(data: TempDir, against: Against) -> Self {
+        let mut files: Vec<(PathBuf, Vec<u8>)> = std::fs::read_dir(data.path().join("journal"))
+            .expect("a directory")
+            .map(|file| file.expect("a file").path())
+            .filter(|path| path.extension().is_none_or(|ending| ending != "lock"))
+            .filter_map(|path| std::fs::read(&path).ok().map(|bytes| (path, bytes)))
+            .filter(|(_, bytes)| !bytes.is_empty())
+            .collect();
+        files.sort();
+        assert!(files.len() > 2, "one segment is too few: {files:?}");
+        let records = records(data.path()).expect("it can be read");
+        let report = check(data.path(), &against).expect("it can be checked");
+        assert_eq!(report.problem, None, "{report:?}");
+        assert!(records.len() >= CALLS as usize / 2);
+        Self { data, files, records, against }
+    }
+}
+
+/// In memory, where there is such a place: each case writes the files anew.
+fn directory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// Records `calls`, and `drops` the closed segments.
+async fn half(data: &Path, keys: Keys, (calls, drops): (std::ops::Range<u32>, bool)) -> Head {
+    let options = Options { segment_bytes: SEGMENT, reserve_bytes: 0, ..Options::default() };
+    let journal = Journal::open_sealed(data, options, keys).expect("a journal");
+    for call in calls {
+        journal.record(entry(call)).expect("recorded");
+        journal.flush().await.expect("written");
+    }
+    if drops {
+        let retention = Retention { upto: journal.durable_seq(), age: Duration::ZERO, archive: None };
+        let dropped = journal.compact(retention, std::iter::empty()).await.expect("compacted");
+        assert!(dropped.is_some(), "nothing was dropped");
+    }
+    journal.close().await.expect("closed")
+}
+
+/// The first byte chooses the journal, too. Each four bytes are something that is done: what, and where.
 pub fn run(data: &[u8]) {
-    let written = &*WRITTEN;
+    let is_sealed = data.first().is_some_and(|byte| byte >> 7 == 1);
+    let written = if is_sealed { &*SEALED } else { &*PLAIN };
     let mut files: Vec<Option<Vec<u8>>> = written.files.iter().map(|(_, bytes)| Some(bytes.clone())).collect();
     for step in data.chunks_exact(4).take(16) {
         tamper(&mut files, step);
@@ -63,14 +103,16 @@ pub fn run(data: &[u8]) {
         }
     }
     let is_changed = written.files.iter().zip(&files).any(|((_, before), now)| now.as_ref() != Some(before));
-    let known = verify(written.data.path(), Some(written.head)).ok();
+    let known = check(written.data.path(), &written.against).ok();
     let is_found = known.as_ref().is_none_or(|report| report.problem.is_some());
     assert!(is_changed || !is_found, "nothing was done: {known:?}");
     if is_found {
         return;
     }
     let read = records(written.data.path()).expect("what verifies can be read");
-    assert!(read == written.records, "something was changed, and it verifies: {known:?}");
+    // Without a head, a cut-off end is not found.
+    let is_as_written = if is_sealed { written.records.starts_with(&read) } else { read == written.records };
+    assert!(is_as_written, "something was changed, and it verifies: {known:?}");
 }
 
 fn tamper(files: &mut [Option<Vec<u8>>], step: &[u8]) {

@@ -80,7 +80,9 @@ pub(super) fn routes(store: Arc<dyn Store>, operators: Arc<Operators>) -> Router
 }
 
 async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Response {
-    if let Err(refusal) = desk.operators.may(&headers, &[Verb::Resolve, Verb::Audit]) {
+    if let Err(refusal) =
+        desk.operators.may(&headers, &[Verb::Resolve, Verb::Audit], "list calls that have not come to an end")
+    {
         return *refusal;
     }
     let query = uri.query().unwrap_or_default().as_bytes();
@@ -98,7 +100,7 @@ async fn list(State(desk): State<Desk>, headers: HeaderMap, uri: Uri) -> Respons
 }
 
 async fn settle(State(desk): State<Desk>, Path(action): Path<String>, headers: HeaderMap, body: Body) -> Response {
-    let who = match desk.operators.may(&headers, &[Verb::Resolve]) {
+    let who = match desk.operators.may(&headers, &[Verb::Resolve], Verb::Resolve.words()) {
         Ok(Known { name, .. }) => name,
         Err(refusal) => return *refusal,
     };

@@ -37,13 +37,13 @@ impl Operators {
         self.known.is_empty()
     }
 
-    /// Who asks, if one of `verbs` is theirs to do; or the answer that says how to prove it, or which role is missing.
-    pub(super) fn may(&self, headers: &HeaderMap, verbs: &[Verb]) -> Result<Known, Box<Response>> {
+    /// Who asks, if one of `verbs` is theirs to do; or the answer that says how to prove it, or which role is missing for `what`.
+    pub(super) fn may(&self, headers: &HeaderMap, verbs: &[Verb], what: &str) -> Result<Known, Box<Response>> {
         let known = self.known(headers)?;
         if verbs.iter().any(|verb| self.verbs.allow(*verb, &known.roles)) {
             return Ok(known);
         }
-        Err(Box::new(self.lacking(&known, verbs)))
+        Err(Box::new(self.lacking(&known, verbs, what)))
     }
 
     /// Whether it is theirs to read what others are not shown.
@@ -52,11 +52,10 @@ impl Operators {
     }
 
     /// The answer to one who is an operator, and has none of the roles.
-    fn lacking(&self, known: &Known, verbs: &[Verb]) -> Response {
+    fn lacking(&self, known: &Known, verbs: &[Verb], what: &str) -> Response {
         let mut roles: Vec<&str> = verbs.iter().flat_map(|verb| self.verbs.roles(*verb)).map(String::as_str).collect();
         roles.dedup();
         let keys: Vec<String> = verbs.iter().map(|verb| format!("`admin.verbs.{}`", verb.key())).collect();
-        let what = verbs.first().map_or("do this", |verb| verb.words());
         let error = match roles[..] {
             [] => format!("no operator may {what}: {} names no role", keys.join(" or ")),
             _ => format!("only an operator with one of these roles may {what}: {}", roles.join(", ")),

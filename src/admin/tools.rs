@@ -91,7 +91,7 @@ async fn enable(State(desk): State<Desk>, Path(tool): Path<String>, headers: Hea
 }
 
 async fn change(desk: &Desk, (tool, disable): (&str, bool), headers: &HeaderMap, body: Body) -> Response {
-    let who = match desk.operators.may(headers, &[Verb::Switch]) {
+    let who = match desk.operators.may(headers, &[Verb::Switch], Verb::Switch.words()) {
         Ok(Known { name, .. }) => name,
         Err(refusal) => return *refusal,
     };

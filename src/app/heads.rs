@@ -89,7 +89,8 @@ impl Exporter {
     }
 }
 
-/// Adds the head to `file`, which is for us alone, durably.
+/// Adds the head to `file`, durably. A new one is for us alone; one that is there stays as its owner lets others read it: heads
+/// say nothing of calls, and who keeps them elsewhere decides who may read them.
 async fn keep(file: &Path, witness: &Witness) -> io::Result<()> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let mut options = tokio::fs::OpenOptions::new();

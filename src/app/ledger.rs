@@ -1,15 +1,31 @@
-//! Opens the ledger with the keys that seal it, wherever those come from.
+//! Opens the ledger with the keys that seal it, wherever those come from, and the store on it.
 
 use crate::config::{Config, Ledger, Seal};
 use crate::gate::vault;
 use crate::guards::secrets::Source;
+use crate::model::clock::Clock;
+use crate::store::claims::Store;
+use crate::store::embedded::{Embedded, Keeping};
 use crate::store::journal::{Journal, Key, Keys, Options};
 use anyhow::Context as _;
+use std::path::Path;
+use std::sync::Arc;
 
 /// The ledger of `config`, open for writing and sealed as it says.
 pub async fn open(config: &Config) -> anyhow::Result<Journal> {
     let keys = keys(&config.ledger).await?;
-    Ok(Journal::open_sealed(&config.data, Options::default(), keys)?)
+    let options = Options { sizes: config.ledger.sizes(), ..Options::default() };
+    Ok(Journal::open_sealed(&config.data, options, keys)?)
+}
+
+/// The store of the data directory `data`, on `journal`, which is kept as `keeping` says.
+pub(super) fn store(data: &Path, journal: &Journal, keeping: Option<Keeping>) -> anyhow::Result<Arc<dyn Store>> {
+    let (journal, clock) = (journal.clone(), Clock::default());
+    let store = match keeping {
+        Some(keeping) => Embedded::keeping(data, journal, clock, keeping),
+        None => Embedded::open(data, journal, clock),
+    };
+    Ok(Arc::new(store.context("the store cannot be opened")?))
 }
 
 /// The keys that the configuration names. One that cannot be had is an error: without it, nothing could be sealed or checked.

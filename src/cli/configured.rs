@@ -26,11 +26,13 @@ pub fn data(named: Option<&Path>) -> PathBuf {
     configured.map_or_else(|| PathBuf::from("toolgate-data"), |config| config.data)
 }
 
-/// Where the ledger is, and how it is kept, as far as that is configured.
-pub fn ledger(named: Option<&Path>) -> (PathBuf, Ledger) {
-    let configured = path(named).ok().and_then(|path| config::process(&path));
-    configured
-        .map_or_else(|| (PathBuf::from("toolgate-data"), Ledger::default()), |config| (config.data, config.ledger))
+/// Where the ledger is, and how it is kept: in the default place if no configuration is there. One that cannot be used is an
+/// error: without its keys a forged ledger would look sound.
+pub fn ledger(named: Option<&Path>) -> anyhow::Result<(PathBuf, Ledger)> {
+    if named.is_none() && config::find().is_none() {
+        return Ok((PathBuf::from("toolgate-data"), Ledger::default()));
+    }
+    process(named).map(|config| (config.data, config.ledger))
 }
 
 /// What the process runs on, without a word about what is only a warning; or every problem on standard error.

@@ -1,5 +1,6 @@
-//! `toolgate doctor`: looks at everything a running toolgate needs and says what is missing, without leaving anything
-//! behind but its own start and stop of the tool servers.
+//! `toolgate doctor`: looks at everything a running toolgate needs and says what is missing. For that it starts as `serve`
+//! does, without opening its doors: tool servers start and stop, what a crash left open comes to rest, the ledger notes the
+//! policy, and heads of it leave. It drops nothing of the ledger and no answer that is kept, however old or large that is.
 
 use super::configured;
 use super::serve::runtime;
@@ -51,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         }
         let policy = Live::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
         let started = ledger::open(&config).await;
-        match started.and_then(|journal| App::start(&config, &policy, journal)) {
+        match started.and_then(|journal| App::look(&config, &policy, journal)) {
             Ok(app) => {
                 found.fine(&format!("the ledger in {} can be written", config.data.display()));
                 record(&config, &mut found);
@@ -72,11 +73,13 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 
 /// What the record proves, and how far back it goes.
 fn record(config: &Config, found: &mut Found) {
-    let Ledger { keep, archive, seal, heads } = &config.ledger;
+    let Ledger { keep, max_bytes, archive, seal, heads } = &config.ledger;
     if seal.key.is_some() {
         found.fine("the ledger is sealed: nobody without the key can write it anew");
     } else {
-        found.note("the ledger is not sealed: whoever can write its directory can write it anew; see `ledger.seal`");
+        found.note(
+            "the ledger is not sealed: a process that can write its directory can write it anew; see `ledger.seal`",
+        );
     }
     if heads.is_some() {
         found.fine("heads of the ledger leave by themselves, so that its end cannot be cut off unseen");
@@ -85,12 +88,15 @@ fn record(config: &Config, found: &mut Found) {
     }
     let hours = keep.as_secs() / 3600;
     let kept = if hours < 48 { counted(hours, "hour") } else { counted(hours / 24, "day") };
+    let kept = max_bytes.map_or(kept.clone(), |most| format!("{kept}, or beyond {} MiB in all", most >> 20));
     match archive {
         Some(archive) => found.fine(&format!("closed segments go to {} after {kept}", archive.display())),
         None => {
             found.note(&format!("closed segments of the ledger are dropped after {kept}; see `ledger.archive`"));
         }
     }
+    let lean = config.ledger.sizes().lean >> 20;
+    found.fine(&format!("from {lean} MiB on, reads and refusals are only summed up in the ledger"));
 }
 
 async fn secrets(app: &App, found: &mut Found) {

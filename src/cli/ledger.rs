@@ -113,7 +113,7 @@ pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
     let (data, kept) = match &args.data {
         Some(data) if config.is_none() => (data.clone(), Ledger::default()),
         named => {
-            let (data, kept) = configured::ledger(config);
+            let (data, kept) = configured::ledger(config)?;
             (named.clone().unwrap_or(data), kept)
         }
     };

@@ -3,7 +3,7 @@
 use super::configured;
 use super::serve::{bare, runtime};
 use crate::app::{App, ledger};
-use crate::config::{self, Loaded, Server, Transport};
+use crate::config::{self, Ledger, Loaded, Server, Transport};
 use crate::downstream::stdio::serve;
 use crate::guards::identity;
 use crate::model::ids::{AgentId, ServerName};
@@ -90,9 +90,11 @@ fn free_place() -> anyhow::Result<(Journal, PathBuf)> {
     let base =
         state.or_else(home).context("neither XDG_STATE_HOME nor HOME is set; say where the ledger is with --data")?;
     let places = (1..PLACES).map(|number| base.join(format!("toolgate/stdio-{number}")));
+    // As large as any that has a configuration.
+    let options = Options { sizes: Ledger::default().sizes(), ..Options::default() };
     for place in places {
         std::fs::create_dir_all(base.join("toolgate")).with_context(|| format!("{} cannot be made", base.display()))?;
-        match Journal::open(&place, Options::default()) {
+        match Journal::open(&place, options) {
             Err(Error::Locked { .. }) => {}
             opened => return Ok((opened?, place)),
         }

@@ -3,12 +3,16 @@
 use super::settings::{AdminSettings, MethodSettings, OperatorSettings, VerbSettings};
 use super::{Admin, Operator};
 use crate::guards::{Mode, pins};
+use crate::mcp::json::fold::is_same_name;
+use crate::mcp::readable::is_misleading;
 use crate::model::diagnostic::Problems;
+use crate::model::ids::AgentId;
 use crate::model::secret::Secret;
 use crate::model::verbs::{MOST_ROLES, Verb, Verbs};
-use crate::policy::Methods;
 use crate::policy::pins::Source;
+use crate::policy::{META_MAX_BYTES, Methods};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use url::Url;
 
@@ -16,6 +20,12 @@ use url::Url;
 pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
 /// Where operators are served, if nothing is said.
 pub(super) const ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7778);
+/// Bytes of `_meta` that may be allowed: what usual agents need, and what a message has at all.
+const META_BYTES: RangeInclusive<usize> = (1 << 10)..=(4 << 20);
+
+/// Letters of an operator's name or role.
+const LONGEST_NAME: usize = 128;
+const PRINTED: &str = "write 1 to 128 characters on one line that print, without blanks around them";
 
 fn address(text: &str, problems: &mut Problems) -> Option<SocketAddr> {
     let address = text.parse().ok();
@@ -59,22 +69,34 @@ pub(super) fn agents(
     Some(listen)
 }
 
-/// The operators' door. `agents`: tokens that must not open it.
-pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &mut Problems) -> Option<Admin> {
+/// The operators' door, beside agents with these tokens and these names.
+pub(super) fn admin(
+    settings: AdminSettings,
+    agents: (&[&Secret], &[AgentId]),
+    problems: &mut Problems,
+) -> Option<Admin> {
+    problems.under("admin", |problems| operators(settings, agents, problems))
+}
+
+/// `secrets`: the agents' tokens, which must not open the door.
+fn operators(
+    settings: AdminSettings,
+    (secrets, agents): (&[&Secret], &[AgentId]),
+    problems: &mut Problems,
+) -> Option<Admin> {
     let AdminSettings { listen, unencrypted, tokens, verbs } = settings;
     let none = tokens.is_empty();
     let mut known: Vec<Operator> = Vec::new();
     problems.under("tokens", |problems| {
         for (index, OperatorSettings { name, token, roles }) in tokens.into_iter().enumerate() {
             problems.under(index.to_string(), |problems| {
-                if name.trim().is_empty() {
-                    problems.under("name", |problems| problems.error("is blank", "name the operator"));
-                }
+                problems.under("name", |problems| judge_name((&name, &roles), &known, agents, problems));
+                judge_printed(&roles, problems);
                 problems.under("token", |problems| {
                     if token.expose().len() < 16 {
                         problems.error("the token is shorter than 16 bytes", "make one: `openssl rand -hex 32`");
                     }
-                    let others = known.iter().map(|other| &other.token).chain(agents.iter().copied());
+                    let others = known.iter().map(|other| &other.token).chain(secrets.iter().copied());
                     if others.into_iter().any(|other| other.expose() == token.expose()) {
                         problems.error("an agent or another operator has the same token", "make a new one");
                     }
@@ -97,12 +119,48 @@ pub(super) fn operators(settings: AdminSettings, agents: &[&Secret], problems: &
     Some(Admin { listen, tokens: known, verbs })
 }
 
+/// What an operator is called stands in the ledger, and decides who is who: on one line, and nobody else's but for case.
+fn judge_name((name, roles): (&str, &[String]), known: &[Operator], agents: &[AgentId], problems: &mut Problems) {
+    if !is_printed(name) {
+        problems.error("is no name for an operator", format!("{PRINTED}: the ledger says who by it"));
+        return;
+    }
+    let is_like = |other: &str| other != name && is_same_name(other, name);
+    if let Some(other) = known.iter().find(|other| is_like(&other.name)) {
+        let hint = "rename one, or write both in one way: they count as one";
+        problems.error(format!("differs from the operator `{}` in case or spelling only", other.name), hint);
+    }
+    if known.iter().any(|other| other.name == name && other.roles != roles) {
+        let hint = "give both tokens the same roles, or the operators two names: roles are of who has the name";
+        problems.error("another token of this operator has other roles", hint);
+    }
+    if let Some(agent) = agents.iter().find(|agent| is_like(agent.as_str())) {
+        let hint =
+            "rename the operator, unless that is meant: nobody decides about the calls of an agent that has their name";
+        problems.warning(format!("counts as the name of the agent `{}`", agent.as_str().escape_debug()), hint);
+    }
+}
+
+fn judge_printed(roles: &[String], problems: &mut Problems) {
+    problems.under("roles", |problems| {
+        for (index, _) in roles.iter().enumerate().filter(|(_, role)| !is_printed(role)) {
+            problems.under(index.to_string(), |problems| problems.error("is no name for a role", PRINTED));
+        }
+    });
+}
+
+/// Is it a name that people can read, on one line?
+fn is_printed(name: &str) -> bool {
+    let prints = |letter: char| !letter.is_control() && !is_misleading(letter);
+    !name.is_empty() && name.trim() == name && name.chars().count() <= LONGEST_NAME && name.chars().all(prints)
+}
+
 fn of_verbs(settings: VerbSettings, problems: &mut Problems) -> Verbs {
     let VerbSettings { resolve, switch, audit } = settings;
     let verbs = Verbs { resolve, switch, audit };
     for verb in Verb::ALL {
         let roles = verbs.roles(verb);
-        if roles.len() > MOST_ROLES || roles.iter().any(|role| role.trim().is_empty()) {
+        if roles.len() > MOST_ROLES || roles.iter().any(|role| !is_printed(role)) {
             let hint =
                 format!("name up to {MOST_ROLES} roles of `admin.tokens`, such as [{}]; `[]`: nobody", verb.role());
             problems.under(verb.key(), |problems| problems.error("are no roles", hint));
@@ -129,8 +187,8 @@ fn judge_roles(known: &[Operator], verbs: &Verbs, problems: &mut Problems) {
     let hint = format!(
         "give one of them the role, such as `{}` roles: [{}]; or name other roles under `admin`: verbs: {{ {} }}, `[]` for \
          nobody",
-        first.name,
-        whole.join(", "),
+        first.name.escape_debug(),
+        whole.join(", ").escape_debug(),
         keys.join(", ")
     );
     problems.warning(format!("no operator may {what}"), hint);
@@ -211,6 +269,15 @@ pub(super) fn session_header(name: &str, problems: &mut Problems) -> String {
         }
     });
     name
+}
+
+pub(super) fn meta_max_bytes(most: usize, problems: &mut Problems) -> usize {
+    if !META_BYTES.contains(&most) {
+        let hint = format!("between {} and {}; without it, {META_MAX_BYTES}", META_BYTES.start(), META_BYTES.end());
+        problems
+            .under("meta_max_bytes", |problems| problems.error("is no number of bytes that `_meta` may have", hint));
+    }
+    most
 }
 
 pub(super) fn methods(settings: MethodSettings, problems: &mut Problems) -> Methods {

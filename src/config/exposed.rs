@@ -1,7 +1,9 @@
-//! Tokens that stand in the configuration itself, where others than its owner may read it: whoever reads an operator's token
-//! can allow what agents ask (SECURITY §3E E4).
+//! Tokens that stand in the configuration itself, where others than its owner may read it: an agent that reads an operator's token
+//! can allow what agents ask (SECURITY §3E E4). And places for the record that others may change.
 
+use super::Ledger;
 use crate::model::diagnostic::{Diagnostic, Problem, Severity};
+use crate::owners;
 use crate::policy::locate::Document;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,6 +30,27 @@ pub(super) fn tokens(path: &Path, document: &Document) -> Option<Diagnostic> {
     let message = format!("a token is written out here, and others than the owner may read this file{more}");
     let hint = format!("write `${{NAME}}` and set that variable, or run `chmod go-r {}`", path.display());
     Some(document.locate(Problem { severity: Severity::Warning, path: first, message, hint: Some(hint) }))
+}
+
+/// A warning for each thing on the way to where the record's archive and heads are kept that other accounts may change: who can
+/// exchange them makes them prove nothing (SECURITY §3G G3, §10).
+pub(super) fn kept(ledger: &Ledger, document: &Document) -> Vec<Diagnostic> {
+    let archive = ledger.archive.as_deref().map(|path| (path, ["ledger", "archive"].as_slice()));
+    let heads = ledger.heads.as_ref().and_then(|heads| heads.file.as_deref()?.parent());
+    let heads = heads.map(|path| (path, ["ledger", "heads", "file"].as_slice()));
+    let judged = archive.into_iter().chain(heads).flat_map(|(path, key)| {
+        owners::exposed(path).into_iter().map(move |exposed| Problem {
+            severity: Severity::Warning,
+            path: key.iter().map(|step| (*step).to_owned()).collect(),
+            message: format!(
+                "{}: {}",
+                exposed.path.display(),
+                exposed.message().replace("what the files say", "what is kept there")
+            ),
+            hint: Some(exposed.hint()),
+        })
+    });
+    judged.map(|problem| document.locate(problem)).collect()
 }
 
 /// Where entries of the list at `list` have a `key` that is no variable.

@@ -6,7 +6,7 @@ use crate::guards::secrets::Source;
 use crate::model::address::Address;
 use crate::model::diagnostic::Problems;
 use crate::model::times::between;
-use crate::store::journal::{KeyId, SHORTEST_KEY};
+use crate::store::journal::{KeyId, SHORTEST_KEY, Sizes};
 use crate::upstream::hook::{Hook, key_of};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,11 +26,18 @@ const MOST_KEYS: usize = 64;
 /// What a key's program prints is read once.
 const ONCE: &str = "24h";
 
+/// Bytes of the record from which on it is lean, where it may have any number.
+const LEAN_BYTES: u64 = 8 << 30;
+/// Bytes that it may have at least.
+const LEAST_BYTES: u64 = 16 << 20;
+
 /// How the record of calls is kept.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     /// How long closed segments are kept after their last entry.
     pub keep: Duration,
+    /// Bytes that it may have; none: as many as there are.
+    pub max_bytes: Option<u64>,
     /// Where they go then; none: they are dropped.
     pub archive: Option<PathBuf>,
     /// What it is sealed with.
@@ -65,14 +72,30 @@ pub struct Heads {
 
 impl Default for Ledger {
     fn default() -> Self {
-        Self { keep: KEEP, archive: None, seal: Seal::default(), heads: None }
+        Self { keep: KEEP, max_bytes: None, archive: None, seal: Seal::default(), heads: None }
+    }
+}
+
+impl Ledger {
+    /// Bytes from which on reads and refusals are only summed up, so that they push nothing out that belongs to a promise,
+    /// and bytes beyond which the oldest records go.
+    pub fn sizes(&self) -> Sizes {
+        match self.max_bytes {
+            Some(most) => Sizes { lean: most - most / 8, most },
+            None => Sizes { lean: LEAN_BYTES, ..Sizes::ANY },
+        }
     }
 }
 
 pub(super) fn compile(written: LedgerSettings, data: &Path, directory: &Path, problems: &mut Problems) -> Ledger {
-    let LedgerSettings { keep, archive, seal, heads } = written;
+    let LedgerSettings { keep, max_bytes, archive, seal, heads } = written;
+    if max_bytes.is_some_and(|most| most < LEAST_BYTES) {
+        let hint = format!("allow {LEAST_BYTES} bytes (16 MiB) or more");
+        problems.under("max_bytes", |problems| problems.error("is too little for a ledger", hint));
+    }
     Ledger {
         keep: between("keep", keep.as_deref(), KEEPS, problems).unwrap_or(KEEP),
+        max_bytes,
         archive: archive.map(|text| problems.under("archive", |problems| outside(&text, data, directory, problems))),
         seal: seal
             .map(|seal| problems.under("seal", |problems| sealing(seal, directory, problems)))

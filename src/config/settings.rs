@@ -5,6 +5,7 @@ use crate::guards::identity::{CallerSettings, FrontEndSettings};
 use crate::guards::{Mode, pins};
 use crate::model::secret::Secret;
 use crate::model::verbs::Verbs;
+use crate::policy;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -48,6 +49,9 @@ pub struct Settings {
     pub methods: MethodSettings,
     /// A header in which agents name their session, where the protocol has none.
     pub session_header: Option<String>,
+    /// Bytes of `_meta` that one message of an agent may have: 65536 (64 KiB) if absent, 1024 to 4194304. In observe mode more
+    /// are sent on, and counted.
+    pub meta_max_bytes: usize,
     /// Which definitions of tools an operator has approved; without it, all pass.
     pub pins: Option<pins::Settings>,
     /// The record of what was called.
@@ -235,6 +239,10 @@ pub struct LedgerSettings {
     /// How long closed segments are kept after their last entry: `90d` if absent, `1h` at least. What calls still need is
     /// kept for as long as they need it.
     pub keep: Option<String>,
+    /// How large it may become, in bytes; 16777216 (16 MiB) at least. From seven eighths of it on, reads and refusals are only
+    /// summed up; beyond it the oldest closed segments are dropped, however young they are, and what calls still need is
+    /// carried on. If absent, nothing is dropped because of its size, and reads and refusals are summed up from 8 GiB on.
+    pub max_bytes: Option<u64>,
     /// The directory they go to then. Without it they are dropped.
     pub archive: Option<String>,
     /// What the ledger is sealed with, so that nobody without the key can write it anew.
@@ -333,6 +341,7 @@ impl Default for Settings {
             allowed_origins: Vec::new(),
             methods: MethodSettings::default(),
             session_header: None,
+            meta_max_bytes: policy::META_MAX_BYTES,
             pins: None,
             ledger: LedgerSettings::default(),
         }

@@ -73,7 +73,7 @@ pub(super) fn events(stream: impl Stream<Item = Bytes> + Send + 'static) -> Answ
 }
 
 /// What a modern agent reads: each message and comment as it comes, and signs of life in between. When the agent
-/// goes away the receiver is dropped, which tells whoever writes.
+/// goes away the receiver is dropped, which tells the request that is under way.
 pub(super) fn modern_events(first: Outgoing, rest: mpsc::Receiver<Outgoing>) -> Answer {
     let state = (Some(first), rest, false);
     events(futures_util::stream::unfold(state, |(first, mut rest, ended)| async move {

@@ -6,6 +6,7 @@
 //! are taken, the connection gives way that has been idle for longest, of the caller that has most.
 
 use super::neighbour::Neighbours;
+use super::peers::Peers;
 use crate::model::clock::Clock;
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
@@ -45,6 +46,7 @@ struct Shared {
     of_one: usize,
     inside: Mutex<Inside>,
     neighbours: Mutex<Neighbours>,
+    peers: Peers,
     /// Somebody has left, or is no stranger any more.
     moved: Notify,
     clock: Clock,
@@ -130,6 +132,7 @@ impl Crowd {
             of_one,
             inside: Mutex::default(),
             neighbours: Mutex::new(neighbours),
+            peers: Peers::default(),
             moved: Notify::new(),
             clock: Clock,
         }))
@@ -262,6 +265,12 @@ impl Guest {
     /// A request has proved that it comes from `holder`. Refused when no place is left for one more.
     pub fn prove(&self, holder: &str) -> Result<(), Crowded> {
         if self.is_known() { Ok(()) } else { self.shared.admit(self.number, holder) }
+    }
+
+    /// A request has proved nothing. Refused, with the time until one more is answered in words of its own, when too many
+    /// of this address have.
+    pub fn fail(&self) -> Result<(), Duration> {
+        self.shared.peers.count(self.seat.peer, self.shared.clock.steady())
     }
 
     /// Done when the connection has to end: at once if it is a stranger's, else when what was asked on it is answered.

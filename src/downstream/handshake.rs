@@ -12,11 +12,11 @@ use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::reply::Fault;
 use crate::model::scope::Scope;
-use crate::model::side::SideDoor;
 use crate::policy::Policy;
 use crate::relay::initialized_together;
-use crate::side::capabilities;
+use crate::side::{Became, Passing, capabilities};
 use crate::upstream::QUEUE;
+use crate::upstream::keeper::{asks_too_much, withheld};
 use crate::upstream::links::Links;
 use serde_json::json;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Door {
             Scope::All => Ok(self.open_all((&caller, &links), &params).await),
         };
         let answer = match opened {
-            Ok(answer) if answer.is_error => return Err(answer),
+            Ok(answer) if answer.is_error => return Err(answer.brief()),
             Ok(answer) => answer,
             Err(fault) => {
                 tracing::warn!(%fault, "a session could not be opened");
@@ -92,8 +92,13 @@ impl Door {
         let Scope::One(name) = scope else { return Err(Fault::unsent("no server is named")) };
         let server = self.servers.get(name.as_str()).ok_or_else(|| Fault::unsent("there is no such tool server"))?;
         let (_, answer) = links.open(server).await?;
+        if answer.is_error {
+            let from = (caller, name, Revision::NEWEST_LEGACY.as_str());
+            let words = asks_too_much(&*self.gate.sides, from, &answer);
+            return Ok(words.map_or(answer.clone(), |words| withheld(&answer, words)));
+        }
         let policy = self.policy.current();
-        let read = |said: &Text| if answer.is_error { said.clone() } else { introduced(&policy, (caller, name), said) };
+        let read = |said: &Text| introduced(&policy, (caller, name), said);
         Ok(Message { body: answer.body.as_ref().map(read), ..answer })
     }
 
@@ -132,8 +137,7 @@ impl Door {
             "notifications/cancelled" => session.links.cancel(&message),
             method if FOR_SERVERS.contains(&method) || self.policy.current().mode == Mode::Observe => {
                 for (name, link) in session.links.open_links().await {
-                    let door = SideDoor::of_method(method);
-                    if door.is_some_and(|door| !self.gate.sides.opens(&session.caller, door, &name)) {
+                    if !self.may_tell(session, &name, &message) {
                         self.metrics.dropped("closed_side_door");
                         continue;
                     }
@@ -142,6 +146,17 @@ impl Door {
             }
             _ => self.metrics.dropped("unknown_notification"),
         }
+    }
+
+    /// May an agent tell this server so? What goes through a side door is recorded.
+    fn may_tell(&self, session: &Session, server: &ServerName, message: &Message) -> bool {
+        let (caller, revision) = (&*session.caller, session.revision.as_str());
+        let passing = Passing { caller, server, revision, session: Some(&session.id), message };
+        let judged = self.gate.sides.judge(passing);
+        judged.is_none_or(|judged| {
+            self.gate.sides.tell(&judged, Became::Passed);
+            !judged.is_refused()
+        })
     }
 }
 

@@ -67,8 +67,8 @@ impl Line {
 struct Bare;
 
 impl Place {
-    /// Follows `bytes`; true while a head has begun and not ended.
-    fn follow(&mut self, mut bytes: &[u8]) -> Result<bool, Bare> {
+    /// Follows `bytes`; true while a head has begun and not ended. Notes when one has `ended`.
+    fn follow(&mut self, mut bytes: &[u8], ended: &mut bool) -> Result<bool, Bare> {
         while !bytes.is_empty() {
             match self {
                 Self::Body { left } => {
@@ -91,6 +91,7 @@ impl Place {
                     let Some(text) = line.bytes().strip_suffix(b"\r").filter(|_| !cut) else { return Err(Bare) };
                     *length = length_of(text).unwrap_or(*length);
                     if text.is_empty() {
+                        *ended |= *begun;
                         *self = if *length > 0 { Self::Body { left: *length } } else { START };
                     } else {
                         *begun = true;
@@ -126,8 +127,10 @@ impl<C> Watched<C> {
 
     /// Follows what was read.
     fn follow(&mut self, bytes: &[u8]) -> Result<(), Bare> {
-        self.in_head = self.place.follow(bytes)?;
-        if self.in_head && self.head_ends.is_none() {
+        let mut ended = false;
+        self.in_head = self.place.follow(bytes, &mut ended)?;
+        // The next head has its own time, where the caller is known.
+        if self.in_head && (self.head_ends.is_none() || ended && self.guest.is_known()) {
             self.head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIME)));
         } else if !self.in_head && self.guest.is_known() {
             self.head_ends = None;
@@ -200,14 +203,14 @@ mod tests {
 
     fn followed(text: &str) -> Result<bool, Bare> {
         let mut place = START;
-        place.follow(text.as_bytes())
+        place.follow(text.as_bytes(), &mut false)
     }
 
     #[test]
     fn bodies_may_hold_line_feeds_and_heads_may_not() {
         for chunk in 1..TWO.len() {
             let mut place = START;
-            let last = TWO.chunks(chunk).map(|part| place.follow(part).unwrap()).last();
+            let last = TWO.chunks(chunk).map(|part| place.follow(part, &mut false).unwrap()).last();
             assert_eq!(last, Some(false), "in chunks of {chunk}");
         }
         let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(5 * LINE));
@@ -232,7 +235,7 @@ mod tests {
             let all = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
             let end = all.find(part).unwrap() + part.len();
             let end = if part == "\r\n" { all.len() } else { end };
-            assert_eq!(place.follow(&all.as_bytes()[..end]), Ok(in_head), "{part:?}");
+            assert_eq!(place.follow(&all.as_bytes()[..end], &mut false), Ok(in_head), "{part:?}");
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::mcp::headers::{PROTOCOL_VERSION, SESSION};
 use crate::mcp::json::{FROM_AGENT, Text};
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
+use crate::model::counted::counted;
+use crate::model::rate::Rate;
 use crate::model::scope::Scope;
 use crate::telemetry::tasks::heavy;
 use bytes::{Bytes, BytesMut};
@@ -28,8 +30,9 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 const BODY_PAUSE: Duration = Duration::from_secs(10);
 /// When an agent may come again that found no room.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Room that is made for a body before any of it is there, in bytes.
-const AT_ONCE: usize = 64 << 10;
+/// What who goes on guessing reads.
+const TOO_MANY_PROVE_NOTHING: &str = "overloaded: too many requests from this address prove nothing; send a token of the \
+                                      configuration, to a path and Host that are served";
 
 impl Door {
     /// Answers one HTTP request of `guest`.
@@ -38,19 +41,32 @@ impl Door {
             Ok((scope, known)) => self.method(scope, known, request).await,
             Err(refused) => refused,
         };
-        if answer.status().is_client_error() {
+        if answer.status().is_client_error() || answer.status() == StatusCode::SERVICE_UNAVAILABLE {
             self.metrics.refused(reason(answer.status()));
         }
         answer
     }
 
     fn admitted(&self, request: &Request<Incoming>, guest: &Guest) -> Result<(Scope, Known), Answer> {
-        checks::connection(self, request)?;
-        let scope = self.scope(request.uri().path())?;
-        let known = self.known(request.headers())?;
+        let (scope, known) = self.proved(request).map_err(|refused| match guest.fail() {
+            Ok(()) => refused,
+            Err(wait) => overloaded(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_PROVE_NOTHING, wait),
+        })?;
         let proved = guest.prove(known.caller.agent.as_str());
         proved.map_err(|crowded| overloaded(StatusCode::SERVICE_UNAVAILABLE, &crowded.to_string(), MOMENT))?;
+        if let Some(pace) = &known.caller.pace
+            && let Err(wait) = pace.take(self.clock.steady())
+        {
+            return Err(overloaded(StatusCode::TOO_MANY_REQUESTS, &too_fast(pace.rate()), wait));
+        }
         Ok((scope, known))
+    }
+
+    /// What the head of a request has to prove.
+    fn proved(&self, request: &Request<Incoming>) -> Result<(Scope, Known), Answer> {
+        checks::connection(self, request)?;
+        let scope = self.scope(request.uri().path())?;
+        Ok((scope, self.known(request.headers())?))
     }
 
     fn known(&self, headers: &HeaderMap) -> Result<Known, Answer> {
@@ -104,10 +120,16 @@ impl Door {
         {
             return refused;
         }
+        let share = match self.room.take(&known.caller.agent, length(&body)) {
+            Ok(share) => share,
+            Err(none) if none.of_one => return overloaded(StatusCode::TOO_MANY_REQUESTS, &none.to_string(), MOMENT),
+            Err(none) => return overloaded(StatusCode::SERVICE_UNAVAILABLE, &none.to_string(), MOMENT),
+        };
         let bytes = match read(body).await {
             Ok(bytes) => bytes,
             Err(refused) => return refused,
         };
+        drop(share);
         // A body may take its time; what counts is what holds when all of it is there.
         if !Arc::ptr_eq(&known.policy, &self.policy.current()) {
             known = match self.known(&head.headers) {
@@ -124,11 +146,17 @@ impl Door {
             Err(reason) => return error(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason.to_string()),
         };
         let in_session = message.kind == Kind::Request && !is_modern(&message);
+        let answered = if message.kind == Kind::Response { message.id.clone() } else { None };
         match self.plain(&known, message) {
             Ok(message) => self.classified(scope, known, head.headers, message).await,
             // To SDKs of old an HTTP error is the end of their session.
             Err(refused) if in_session => json(StatusCode::OK, &refused),
-            Err(refused) => json(StatusCode::BAD_REQUEST, &refused),
+            Err(refused) => {
+                if let (Some(_), Ok(session)) = (&answered, self.session(&head.headers, &known.caller, &scope)) {
+                    self.leaves_unanswered(&session, answered).await;
+                }
+                json(StatusCode::BAD_REQUEST, &refused)
+            }
         }
     }
 
@@ -167,9 +195,24 @@ impl Door {
     }
 }
 
+/// Bytes that the body says it has.
+fn length(body: &Incoming) -> usize {
+    usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX)
+}
+
+/// What a caller reads that sends more than its rate.
+pub(super) fn too_fast(rate: Rate) -> String {
+    let Rate { calls, per } = rate;
+    format!(
+        "overloaded: this caller may send {} in {} s; nothing was read; send fewer, or ask for more at `callers[].rate`",
+        counted(calls, "message"),
+        per / 1000
+    )
+}
+
 async fn read(mut body: Incoming) -> Result<Bytes, Answer> {
-    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0);
-    let mut bytes = BytesMut::with_capacity(expected.min(AT_ONCE));
+    // Its length is bounded and has its share of the room; memory is taken only as it is filled.
+    let mut bytes = BytesMut::with_capacity(length(&body));
     let reading = async {
         loop {
             // Most bodies arrive with their head; a timer costs more than reading one.
@@ -212,6 +255,7 @@ fn reason(status: StatusCode) -> &'static str {
         408 => "slow",
         411 => "framing",
         413 => "too_large",
+        429 | 503 => "overloaded",
         _ => "malformed",
     }
 }

@@ -94,7 +94,7 @@ impl Door {
         }
     }
 
-    fn session(&self, headers: &HeaderMap, caller: &Caller, scope: &Scope) -> Result<Arc<Session>, Answer> {
+    pub(super) fn session(&self, headers: &HeaderMap, caller: &Caller, scope: &Scope) -> Result<Arc<Session>, Answer> {
         let Some(id) = header(headers, SESSION) else {
             let words = "send Mcp-Session-Id, or begin with `initialize`; for 2026-07-28 send `_meta` and its headers";
             return Err(error(StatusCode::BAD_REQUEST, INVALID_REQUEST, words));

@@ -108,7 +108,7 @@ impl Door {
         inlet
     }
 
-    /// Begins a request: whoever waits for its first word does the work meanwhile, or drops it into a task of its own.
+    /// Begins a request: the task that waits for its first word does the work meanwhile, or drops it into one of its own.
     pub(super) fn begin(self: &Arc<Self>, arrived: Arrived) -> Begun {
         failpoint::reached("after-parse");
         let (outlet, inlet) = mpsc::channel(QUEUE);
@@ -178,8 +178,8 @@ impl Door {
         let (id, arrived) = (arrived.message.id.clone(), Arc::new(arrived));
         let mut listed = Err(Unfinished::TooHeavy);
         for _ in 0..LONGEST_LIST {
-            let (this, arrived) = (self.clone(), arrived.clone());
-            listed = heavy::on_pool(move || this.list(&arrived)).await;
+            let (this, of) = (self.clone(), arrived.clone());
+            listed = heavy::on_pool(&arrived.known.caller.agent, move || this.list(&of)).await;
             if listed.as_ref().err() != Some(&Unfinished::TooHeavy) {
                 break;
             }

@@ -12,7 +12,7 @@ use crate::model::scope::Scope;
 use crate::outlet::Outgoing;
 use crate::telemetry::tasks;
 use crate::upstream::Inbound;
-use crate::upstream::keeper::{Spoken, Unheard};
+use crate::upstream::keeper::{Spoken, Unheard, hears};
 use crate::upstream::link::Link;
 use crate::upstream::links::Links;
 use crate::upstream::questions::refuse;
@@ -141,7 +141,7 @@ impl Session {
                         }
                         (Kind::Notification | Kind::Response, _) => {
                             let heard = self.links.tasks.heard(&self.caller, message, |owned| owned.server == name);
-                            heard.map(tell_message).unwrap_or_default();
+                            heard.await.map(tell_message).unwrap_or_default();
                         }
                     }
                 }
@@ -152,7 +152,7 @@ impl Session {
     /// May the agent hear what a server says outside any request?
     fn admits(&self, (server, link): (&ServerName, &Link), message: &Message) -> Result<(), Unheard> {
         let spoken = Spoken { caller: &self.caller, server, revision: link.revision.as_str(), message };
-        self.links.servers().keeper().lets_through(&spoken)
+        hears(&**self.links.servers().keeper(), &spoken)
     }
 
     fn touch(&self, clock: Clock) {
@@ -170,7 +170,7 @@ pub struct Sessions {
 
 /// There are too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many sessions are open; end one with DELETE")]
+#[error("too many sessions are open; end one with DELETE, or wait until one has not been used for an hour")]
 pub struct TooMany;
 
 impl Sessions {

@@ -1,6 +1,7 @@
 //! stdio for agents that launch their servers: one message a line, both eras, one server behind.
 
 use super::handshake::{Opened, arrived};
+use super::http::too_fast;
 use super::modern::is_modern;
 use super::route::{Arrived, Heads};
 use super::session::Session;
@@ -98,15 +99,24 @@ impl Desk {
         let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
         let Some(known) = self.known() else {
             if message.kind == Kind::Request {
-                self.say(&refuse("the configuration no longer names this agent; ask whoever runs toolgate")).await;
+                self.say(&refuse("the configuration no longer names this agent; ask the operator of toolgate")).await;
             }
             return;
         };
+        let (kind, id) = (message.kind, message.id.clone());
         let message = match self.door.plain(&known, message) {
             Ok(message) => message,
-            Err(refused) => return self.say(&refused).await,
+            Err(refused) => return self.refuse((kind, id), &refused).await,
         };
         let refuse = |words: &str| Message::error(message.id.clone(), INVALID_REQUEST, words, None);
+        if let Some(pace) = &known.caller.pace
+            && pace.take(self.door.clock.steady()).is_err()
+        {
+            if message.kind != Kind::Request {
+                self.door.metrics.refused("overloaded");
+            }
+            return self.refuse((message.kind, message.id.clone()), &refuse(&too_fast(pace.rate()))).await;
+        }
         match (message.kind, &self.session) {
             (Kind::Request, _) if is_modern(&message) => match self.door.envelope(&self.scope, &message, None) {
                 Ok(revision) => self.start(Arrived {
@@ -134,6 +144,15 @@ impl Desk {
             }
             (Kind::Notification | Kind::Response, Some(session)) => self.door.heard(session, message).await,
             (Kind::Notification | Kind::Response, None) => {}
+        }
+    }
+
+    /// Says that a request was refused. What wants no answer gets none; a server that waits for one is told.
+    async fn refuse(&self, (kind, id): (Kind, Option<Text>), refused: &Message) {
+        match (kind, &self.session) {
+            (Kind::Request, _) => self.say(refused).await,
+            (Kind::Response, Some(session)) => self.door.leaves_unanswered(session, id).await,
+            (Kind::Response, None) | (Kind::Notification, _) => {}
         }
     }
 

@@ -3,11 +3,12 @@
 
 use super::Gate;
 use super::deliver::Delivery;
-use super::dispatch::{Cleared, FENCE, OURS};
+use super::dispatch::{Cleared, FENCE};
 use super::effects::{Beginning, Stand};
 use super::judging::judged;
 use super::observe::observed;
 use super::rewriting::stripped;
+use super::rounds::{opened, sealed};
 use super::sealing::send;
 use super::shown::{Reading, read_back};
 use super::states::{is_planned, planned};
@@ -22,9 +23,10 @@ use crate::guards::idempotency::{self, Asked, Given};
 use crate::guards::output::Meaning;
 use crate::guards::secrets::Sealed;
 use crate::guards::{Mode, ToolRules};
-use crate::mcp::answer::{Decision, refused, with_decision};
+use crate::mcp::answer::{Decision, invalid, refused, with_decision};
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::mcp::own::OURS;
 use crate::mcp::revision::Era;
 use crate::model::call::ToolCall;
 use crate::model::caller::Caller;
@@ -42,18 +44,23 @@ use std::sync::Arc;
 
 /// What a call brings a server that asked in an earlier round (2026-07-28).
 const ROUND: [&str; 2] = ["inputResponses", "requestState"];
+/// What a call brings that brings a state.
+const OWN_STATE: &str = "`requestState` as it came with the question to this very call, or none";
 /// Members of `_meta` that are another's with each request, and say nothing of what the call does: what a person allows
 /// is not bound to them (SEMANTICS §7).
-const OF_ONE_REQUEST: [&str; 8] = [
+const OF_ONE_REQUEST: [&str; 6] = [
     "progressToken",
     "traceparent",
     "tracestate",
     "baggage",
     "io.modelcontextprotocol/protocolVersion",
-    "io.modelcontextprotocol/clientInfo",
-    "io.modelcontextprotocol/clientCapabilities",
     "io.modelcontextprotocol/logLevel",
 ];
+/// Such members that say what the agent is.
+const OF_THE_AGENT: [&str; 2] = ["io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities"];
+/// Bytes that such a member may have; what is longer, or of another form than its own, can carry what the call does.
+const OF_ONE_REQUEST_BYTES: usize = 512;
+const OF_THE_AGENT_BYTES: usize = 2 << 10;
 
 /// A call, who makes it, and the way back.
 pub struct Call {
@@ -102,7 +109,7 @@ impl Call {
     pub(super) fn beside(&self) -> Option<Value> {
         let params = self.message.body.as_ref()?;
         let meta = params.get("_meta").as_ref().and_then(Text::object).unwrap_or_default();
-        let lasting = meta.iter().filter(|(key, _)| !key.starts_with(OURS) && !OF_ONE_REQUEST.contains(key));
+        let lasting = meta.iter().filter(|(key, value)| !key.starts_with(OURS) && !is_of_one_request(key, value));
         let lasting: Map<String, Value> = lasting.map(|(key, value)| (key.to_owned(), value.value())).collect();
         let meta = (!lasting.is_empty()).then_some(("_meta".to_owned(), Value::Object(lasting)));
         let task = params.get("task").map(|task| ("task".to_owned(), task.value()));
@@ -119,6 +126,7 @@ impl Call {
     pub(super) fn read(&self) -> Result<(), Refusal> {
         match &self.reading {
             Reading::Impossible(refusal) => Err(refusal.clone()),
+            Reading::Foreign => Err(Refusal::SchemaInvalid { pointer: String::new(), expected: OWN_STATE.to_owned() }),
             Reading::AsWritten | Reading::Back => Ok(()),
         }
     }
@@ -166,8 +174,9 @@ impl Gate {
         let policy = call.policy.clone();
         let tool = self.tools.current().find(&call.judged.tool).cloned();
         let (tool, call) = read_back(&self, &policy, tool, call);
+        let asked = call.message.body.clone();
         let mut call = Arc::new(match &tool {
-            Some(tool) => call.prepared(&policy, tool),
+            Some(tool) => opened(&self.seal, tool, call).prepared(&policy, tool),
             None => call,
         });
         let mut trail = Trail::new(self.metrics.clone(), self.clock, call.judged.arrived);
@@ -184,6 +193,7 @@ impl Gate {
         // A modern agent that cancelled wants to hear no more of the call (PROTOCOL §1.7).
         if call.era == Era::Legacy || !matches!(ending, Err(Refusal::Cancelled)) {
             let answer = answer(&call, &ending, (outcome, &trail));
+            let answer = sealed(&self.seal, tool.as_deref(), (&*call, asked.as_ref()), answer);
             failpoint::reached("reply-to-agent");
             call.waiting.answered();
             let _ = call.outlet.send(Outgoing::Last(Box::new(answer))).await;
@@ -192,6 +202,16 @@ impl Gate {
             self.tell(&policy, (&call, tool), (&trail, outcome), &ending);
         }
     }
+}
+
+/// Is this member of `_meta` another's with each request, in the form that it has to have?
+fn is_of_one_request(key: &str, value: &Text) -> bool {
+    let bytes = value.as_bytes();
+    if OF_THE_AGENT.contains(&key) {
+        return value.is_object() && bytes.len() <= OF_THE_AGENT_BYTES;
+    }
+    let is_scalar = !value.is_object() && !value.is_array();
+    OF_ONE_REQUEST.contains(&key) && is_scalar && bytes.len() <= OF_ONE_REQUEST_BYTES
 }
 
 fn owned(value: Cow<'_, Value>) -> Option<Value> {
@@ -293,9 +313,12 @@ fn answer(call: &Call, ending: &Result<Message, Refusal>, (outcome, trail): (Out
         evidence: &trail.evidence,
     };
     let answer = match ending {
-        Ok(reply) if reply.is_error => reply.clone(),
+        Ok(reply) if reply.is_error => reply.clone().brief(),
         Ok(reply) => {
             Message { body: reply.body.as_ref().map(|result| with_decision(result, &decision)), ..reply.clone() }
+        }
+        Err(refusal @ Refusal::SchemaInvalid { .. }) if call.reading == Reading::Foreign => {
+            invalid(None, &decision, refusal)
         }
         Err(refusal) => refused(None, call.era, &decision, (refusal, trail.unrecorded.as_ref())),
     };

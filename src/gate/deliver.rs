@@ -2,9 +2,9 @@
 //! it ends.
 
 use super::call::Call;
-use super::dispatch::{Cleared, Terms, dispatch, pack, terms, too_late};
+use super::dispatch::{Cleared, Terms, asks_for_task, dispatch, pack, terms, too_late};
 use super::effects::{Effects, unavailable};
-use super::late::{Exchange, Late};
+use super::late::{self, Exchange, Late};
 use super::proof::{self, Named, Proof};
 use super::shaper::Shaper;
 use super::taken::{Held, Taken};
@@ -35,6 +35,7 @@ impl Delivery<'_> {
             tool: self.tool.clone(),
             rules: self.rules.clone(),
             mode: policy.mode,
+            wants_task: asks_for_task(self.call),
             caller: caller.clone(),
             revision: judged.revision,
             keeper: links.servers().keeper().clone(),
@@ -88,8 +89,11 @@ pub(super) async fn deliver(
             attempt += 1;
             continue;
         }
+        let ended = late::readable(ended, delivery.call.era);
         // Step 16, once it is known what the answer proves, and before it is kept: it is kept as it is read.
-        let late = late.map(|exchange| Late { exchange, before, shaper: delivery.shaper() });
+        let round = held.claimed.round;
+        let late =
+            late.map(|exchange| Late { exchange, before, round, era: delivery.call.era, shaper: delivery.shaper() });
         return delivery.shaped(finish(held, (ended, late), &delivery, trail)).await;
     }
 }
@@ -115,15 +119,18 @@ fn finish(
     }
 }
 
-/// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes.
+/// One attempt. A call that is to be finished leaves its exchange behind when its deadline passes, if it has left itself;
+/// otherwise it is taken back: what is late is only listened to (SEMANTICS §4).
 async fn once(delivery: &Delivery<'_>, sealed: &Sealed, terms: Terms) -> (Result<Message, Broken>, Option<Exchange>) {
     let parcel = pack(delivery.call, delivery.tool, &delivery.cleared, sealed);
+    let departure = parcel.departure();
     let mut exchange = dispatch(delivery.call.clone(), delivery.shaper(), parcel, terms);
     if !terms.detached {
         return (exchange.await, None);
     }
     match tokio::time::timeout(terms.deadline, &mut exchange).await {
         Ok(ended) => (ended, None),
-        Err(_) => (Err(too_late(terms.deadline)), Some(exchange)),
+        Err(_) if departure.take_back() => (Err(too_late(terms.deadline, true)), None),
+        Err(_) => (Err(too_late(terms.deadline, false)), Some(exchange)),
     }
 }

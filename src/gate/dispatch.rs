@@ -16,16 +16,17 @@ use crate::guards::idempotency::{self, Keyed, Placement};
 use crate::guards::secrets::Sealed;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
+use crate::mcp::own::without_ours;
 use crate::mcp::revision::Era;
 use crate::model::reply::Fault;
 use crate::side::capabilities;
+use crate::upstream::departure::Departure;
 use crate::upstream::pump::{Outbound, Passage, Passed};
 use serde_json::json;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Our own keys never travel upstream unless toolgate itself put them there.
-pub(super) const OURS: &str = "dev.toolgate/";
 /// What tool servers that cooperate check (SEMANTICS §5).
 pub(super) const FENCE: &str = "dev.toolgate/fence";
 
@@ -79,6 +80,14 @@ pub(super) struct Terms {
 pub(super) struct Parcel {
     message: Message,
     headers: Vec<(String, String)>,
+    departure: Departure,
+}
+
+impl Parcel {
+    /// By which it can be taken back until it has left.
+    pub(super) fn departure(&self) -> Departure {
+        self.departure.clone()
+    }
 }
 
 /// The call as it will travel.
@@ -107,7 +116,7 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>, sealed: &Sea
     if let Some(filled) = params.get("arguments").map(|arguments| sealed.fill(arguments)) {
         params.set("arguments", filled);
     }
-    Parcel { message: Message::request(0, "tools/call", Some(params.text())), headers }
+    Parcel { message: Message::request(0, "tools/call", Some(params.text())), headers, departure: Departure::default() }
 }
 
 /// Sends the call once; the future ends with its answer. One that is `detached` is listened for long after its deadline,
@@ -127,15 +136,17 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
             waiting: &call.waiting,
             stop_when_gone: !terms.detached,
             shaping: Some(&shaper),
+            task_token: None,
         };
         let timeout = Some(if terms.detached { terms.deadline + LATEST } else { terms.deadline });
         let (message, params, changes) = (parcel.message, parcel.headers, shaper.rules.side_effect);
+        let departure = changes.then_some(parcel.departure);
         let outbound = Outbound { server, message, params, timeout, changes };
         failpoint::reached("before-send");
-        match passage.exchange(outbound).await {
+        match passage.departs(outbound, departure).await {
             Ok(Passed::Answer(answer)) => {
-                if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error) {
-                    call.links.tasks.note(&call.caller, result, || shaper.owned());
+                if let Some(result) = answer.body.as_ref().filter(|_| !answer.is_error && shaper.may_be_task()) {
+                    call.links.tasks.note(&call.caller, result, || shaper.of_task(call.message.body.as_ref()));
                 }
                 Ok(answer)
             }
@@ -150,9 +161,24 @@ pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: T
     })
 }
 
-/// The fault of a call whose deadline has passed.
-pub(super) fn too_late(deadline: Duration) -> Broken {
-    Broken::Fault(Fault::after_sending(format!("no answer within {deadline:?}")))
+/// Whether the agent said that the call may become a task (PROTOCOL §6.1).
+pub(super) fn asks_for_task(call: &Call) -> bool {
+    let declared = ["io.modelcontextprotocol/clientCapabilities", "extensions", "io.modelcontextprotocol/tasks"];
+    let asks = |(key, value): (Cow<'_, str>, Text)| match &*key {
+        "task" => true,
+        "_meta" => value.at(&declared).is_some(),
+        _ => false,
+    };
+    call.message.body.as_ref().and_then(Text::members).is_some_and(|mut members| members.any(asks))
+}
+
+/// The fault of a call whose deadline has passed; `taken_back`: nothing of it has left, nor will.
+pub(super) fn too_late(deadline: Duration, taken_back: bool) -> Broken {
+    Broken::Fault(if taken_back {
+        Fault::unsent(format!("it could not be sent within {deadline:?}"))
+    } else {
+        Fault::after_sending(format!("no answer within {deadline:?}"))
+    })
 }
 
 /// How long the call may take: the contract's `timeout_ms`, else the server's.
@@ -189,17 +215,4 @@ fn outbound(call: &Call, tool: &Tool, placed: &Placed<'_>) -> Object {
         params.set("_meta", told.unwrap_or(meta));
     }
     params
-}
-
-pub(super) fn without_ours(meta: &Text) -> Text {
-    let Some(mut members) = meta.object() else { return meta.clone() };
-    let ours: Vec<String> =
-        members.iter().map(|(key, _)| key).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect();
-    if ours.is_empty() {
-        return meta.clone();
-    }
-    for key in ours {
-        members.remove(&key);
-    }
-    members.text()
 }

@@ -237,7 +237,11 @@ pub fn made<'p, 'a>(
     let chosen = admitted.clone().on(&arguments);
     let passed = ruled(&chosen, caller, (schema, &arguments), notes)?;
     let mut draft = Draft::of(&arguments, passed);
-    let outcome = chosen.rules().rewrite.apply(caller, &mut draft).and_then(|()| draft.finish());
+    let stepped = chosen.rules().rewrite.steps(caller, &arguments);
+    let outcome = stepped.and_then(|stepped| {
+        draft.take(stepped);
+        draft.finish()
+    });
     match notes.note(Stage::Rewrite, outcome)? {
         Outcome::Same(last) => Ok(Made { rules: chosen.rules(), arguments, last }),
         Outcome::Changed(changed) => {

@@ -18,8 +18,8 @@ use std::sync::Arc;
 const TOO_LATE: &str =
     "fewer or smaller values: by the schema these take long to judge, and other such calls were before them";
 
-/// Why heavy arguments are refused.
-fn refused(unfinished: Unfinished) -> Refusal {
+/// Why a call that is too heavy to judge is refused.
+pub(super) fn refused(unfinished: Unfinished) -> Refusal {
     match unfinished {
         Unfinished::TooHeavy => Violation::from(Spent).into(),
         Unfinished::TooLate => Violation { pointer: String::new(), expected: TOO_LATE.to_owned() }.into(),
@@ -38,9 +38,11 @@ pub(super) async fn judged(
         move || again(&call, &tool)
     };
     let here = || steps((policy, admitted), (call, tool), trail).map_err(Judged::Here);
-    let ended = heavy::done(here, there).await.unwrap_or_else(|unfinished| {
+    let ended = heavy::done(&call.caller.agent, here, there).await.unwrap_or_else(|unfinished| {
         let refusal = refused(unfinished);
-        Err(Judged::There(Stage::Arguments, refusal))
+        // The stage that was under way when the work was spent.
+        let stage = if trail.stage < Stage::Arguments { Stage::Arguments } else { Stage::Rules };
+        Err(Judged::There(stage, refusal))
     });
     match ended {
         Err(Judged::There(stage, refusal)) => trail.check(stage, Err(refusal)),
@@ -101,5 +103,7 @@ pub(super) async fn foreseen(
             made(&admitted, &call, &tool)
         }
     };
-    heavy::done(|| made(admitted, call, tool), there).await.unwrap_or_else(|unfinished| Err(refused(unfinished)))
+    let here = || made(admitted, call, tool);
+    let ended = heavy::done(&call.caller.agent, here, there).await;
+    ended.unwrap_or_else(|unfinished| Err(refused(unfinished)))
 }

@@ -1,12 +1,14 @@
-//! Answers that come after their call was given up: they are the truth about the effect, and end an unknown outcome
-//! (SEMANTICS §4).
+//! What comes after its call was given up: an answer, or the proof that it did not run, is the truth about the effect, and
+//! ends an unknown outcome (SEMANTICS §4). Nothing is sent here.
 
 use super::proof::{self, Named, Proof};
 use super::shaper::Shaper;
 use super::trail::Broken;
 use crate::mcp::json::Text;
 use crate::mcp::message::Message;
+use crate::mcp::revision::Era;
 use crate::model::ids::ActionId;
+use crate::model::reply::Sent;
 use crate::store::claims::{Error, Store};
 use crate::store::state::claim::{Phase, Stored};
 use crate::store::state::command::{Command, Settle};
@@ -14,6 +16,7 @@ use crate::store::state::digest::Digest;
 use crate::store::state::event::Evidence;
 use crate::telemetry::tasks;
 use bytes::Bytes;
+use serde_json::json;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +25,10 @@ use std::time::Duration;
 pub(super) const LATEST: Duration = Duration::from_mins(10);
 /// How long between two tries to record it.
 const AGAIN: Duration = Duration::from_millis(500);
+
+/// Said in place of an answer that came and cannot be read.
+const UNREADABLE: &str = "The tool server has answered this call, so it has run or tried to. Its answer is withheld: it is no \
+                          JSON that everybody reads alike. Don't send the call again; look for what it has done.";
 
 /// A call on its way.
 pub(super) type Exchange = Pin<Box<dyn Future<Output = Result<Message, Broken>> + Send>>;
@@ -32,6 +39,10 @@ pub(super) struct Late {
     pub(super) exchange: Exchange,
     /// What the attempts before it have proven.
     pub(super) before: Proof,
+    /// What its agent speaks.
+    pub(super) era: Era,
+    /// Which round of input it brought.
+    pub(super) round: u32,
     /// What was called, and what its contract says of errors and results.
     pub(super) shaper: Shaper,
 }
@@ -41,23 +52,50 @@ impl Late {
     pub(super) fn listen(self, store: Arc<dyn Store>, key: Digest, action: ActionId) {
         tasks::spawn("late answer", async move {
             let Ok(ended) = tokio::time::timeout(LATEST, self.exchange).await else { return };
-            let Ok(answer) = &ended else { return };
             let Some(rule) = &self.shaper.rules.idempotency else { return };
             let (rules, not_executed) = (&*self.shaper.rules, &*self.shaper.tool.server.settings.not_executed);
-            let phase = match proof::of(&ended, Named { rules, rule, not_executed }).after(self.before) {
-                Proof::Answered | Proof::Erred => {
-                    let answer = self.shaper.answer(answer.clone()).await;
+            let proof = proof::of(&ended, Named { rules, rule, not_executed }).after(self.before);
+            let phase = match (proof, readable(ended, self.era)) {
+                (Proof::NotSent, _) => Phase::NotSent,
+                (Proof::NotRun { again: true }, _) => Phase::Failed { answer: None, again: true },
+                // What is no answer proves nothing else.
+                (Proof::Unknown, _) | (_, Err(_)) => return,
+                (Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false }, Ok(answer)) => {
+                    let answer = self.shaper.answer(answer).await;
                     let body = answer.body.as_ref().map_or_else(Bytes::new, Text::bytes);
                     match keep(&*store, answer.is_error, body).await {
-                        Ok(stored) => Phase::Completed(stored),
+                        Ok(stored) => ended_with(proof, self.round, stored),
                         Err(error) => return stays_unknown(action, &error),
                     }
                 }
-                Proof::NotRun { again } => Phase::Failed { answer: None, again },
-                Proof::Asked | Proof::NotSent | Proof::Unknown => return,
             };
             settle(&*store, key, action, phase).await;
         });
+    }
+}
+
+/// What the agent reads in place of an answer that came and cannot be read. A result, as that was: a contract that names
+/// errors does not mean this one.
+pub(super) fn readable(ended: Result<Message, Broken>, era: Era) -> Result<Message, Broken> {
+    match ended {
+        Err(Broken::Fault(fault)) if fault.sent == Sent::Answered => {
+            tracing::warn!(%fault, "an answer is withheld");
+            let mut result = json!({ "content": [{ "type": "text", "text": UNREADABLE }], "isError": true });
+            if era == Era::Modern {
+                result["resultType"] = json!("complete");
+            }
+            Ok(Message::response(None, Text::of(&result), false))
+        }
+        ended => ended,
+    }
+}
+
+/// What the claim becomes with an answer that is kept.
+pub(super) fn ended_with(proof: Proof, round: u32, stored: Stored) -> Phase {
+    match proof {
+        Proof::Asked => Phase::AwaitingInput { round: round + 1, asked: stored },
+        Proof::NotRun { again } => Phase::Failed { answer: Some(stored), again },
+        Proof::Answered | Proof::Erred | Proof::NotSent | Proof::Unknown => Phase::Completed(stored),
     }
 }
 

@@ -2,13 +2,14 @@
 //! again: it brings the arguments, which nobody has kept (SEMANTICS §4).
 
 use super::call::Call;
-use super::dispatch::{self, without_ours};
+use super::dispatch;
 use super::effects::{Effects, unavailable};
 use super::toolbox::Tool;
 use crate::guards::idempotency::{Keyed, Probe, Verdict};
 use crate::guards::secrets;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
+use crate::mcp::own::without_ours;
 use crate::mcp::revision::Era;
 use crate::model::ids::ActionId;
 use crate::model::refusal::Refusal;
@@ -75,8 +76,9 @@ async fn ask(call: &Call, tool: &Tool, arguments: &Text) -> Option<Value> {
     // The agent did not ask, so it hears nothing of it.
     let (outlet, _inlet) = mpsc::channel(QUEUE);
     let (links, waiting) = (&call.links, &call.waiting);
+    let caller = &call.caller;
     let passage =
-        Passage { caller: &call.caller, outlet: &outlet, links, waiting, stop_when_gone: true, shaping: None };
+        Passage { caller, outlet: &outlet, links, waiting, stop_when_gone: true, shaping: None, task_token: None };
     let (server, timeout) = (&tool.server.settings.name, Some(LONGEST.min(tool.server.settings.timeout)));
     match passage.exchange(Outbound { server, message, params: headers, timeout, changes: false }).await {
         Ok(Passed::Answer(answer)) if !answer.is_error => {

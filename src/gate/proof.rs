@@ -13,10 +13,10 @@ use std::borrow::Cow;
 /// What is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// The server answered with a result, `isError` or not.
+    /// The server answered with a result.
     Answered,
-    /// The server answered with a JSON-RPC error, whatever its code: this is the answer, and says nothing of how much was
-    /// done.
+    /// The server answered with a JSON-RPC error, whatever its code, or with a result that says `isError`: this is the
+    /// answer, and says nothing of how much was done.
     Erred,
     /// The server asks for input first.
     Asked,
@@ -32,11 +32,11 @@ pub(super) enum Proof {
 }
 
 impl Proof {
-    /// What is proven of a call whose attempts before have proven `before`: that the last one did not run, or has failed,
-    /// says nothing of one that may have run.
+    /// What is proven of a call whose attempts before have proven `before`: that the last one did not run, has failed, or
+    /// asks first says nothing of one that may have run.
     pub(super) fn after(self, before: Self) -> Self {
         match (before, self) {
-            (Self::Unknown, Self::NotSent | Self::NotRun { .. } | Self::Erred) => Self::Unknown,
+            (Self::Unknown, Self::NotSent | Self::NotRun { .. } | Self::Erred | Self::Asked) => Self::Unknown,
             (_, last) => last,
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn meaning(ended: &Result<Message, Broken>, output: &output::Rule) ->
                 let text = body.get("message").and_then(|message| message.as_str().map(Cow::into_owned));
                 return output.judge(Said { code: code(answer), text: text.as_deref(), ..Said::default() });
             }
-            if !body.get("isError").is_some_and(|flag| flag.is_true()) {
+            if !says_error(body) {
                 return None;
             }
             let structured = body.get("structuredContent").map(|structured| structured.value());
@@ -66,6 +66,11 @@ pub(super) fn meaning(ended: &Result<Message, Broken>, output: &output::Rule) ->
         }
         Err(_) => None,
     }
+}
+
+/// Does the result say that the tool has failed?
+fn says_error(result: &Text) -> bool {
+    result.get("isError").is_some_and(|flag| flag.is_true())
 }
 
 fn first_text(content: &Value) -> Option<String> {
@@ -96,15 +101,17 @@ pub(super) fn of(ended: &Result<Message, Broken>, named: Named<'_>) -> Proof {
         // Without an answer there is none to give again.
         Some(Meaning::NotExecuted) => return Proof::NotRun { again: ended.is_err() },
         Some(Meaning::Unknown) => return Proof::Unknown,
-        Some(Meaning::Failed) => return Proof::Answered,
+        Some(Meaning::Failed) => return Proof::Erred,
         None => {}
     }
     match ended {
         Ok(answer) if answer.is_error && named.is_not_executed(None, code(answer)) => Proof::NotRun { again: true },
-        Ok(answer) if answer.is_error => Proof::Erred,
+        Ok(answer) if answer.is_error || answer.body.as_ref().is_some_and(says_error) => Proof::Erred,
         Ok(answer) if answer.body.as_ref().is_some_and(asks) => Proof::Asked,
         Ok(_) => Proof::Answered,
         Err(Broken::Fault(Fault { sent: Sent::Nothing, .. }) | Broken::Cancelled(Sent::Nothing)) => Proof::NotSent,
+        // A result, whatever its status, of which nobody can say that it is a good one.
+        Err(Broken::Fault(Fault { sent: Sent::Answered, .. }) | Broken::Cancelled(Sent::Answered)) => Proof::Erred,
         Err(Broken::Fault(fault)) if named.is_not_executed(fault.status, None) => Proof::NotRun { again: true },
         // Nobody gives up a call with side effects that was sent.
         Err(Broken::Fault(_) | Broken::Cancelled(Sent::Maybe)) => Proof::Unknown,
@@ -137,7 +144,9 @@ mod tests {
             (Proof::Unknown, AGAIN, Proof::Unknown),
             (Proof::Unknown, Proof::NotRun { again: false }, Proof::Unknown),
             (Proof::Unknown, Proof::Erred, Proof::Unknown),
+            (Proof::Unknown, Proof::Asked, Proof::Unknown),
             (AGAIN, Proof::Erred, Proof::Erred),
+            (Proof::NotSent, Proof::Asked, Proof::Asked),
             (Proof::Unknown, Proof::Answered, Proof::Answered),
         ] {
             assert_eq!(last.after(before), proven, "{before:?}, then {last:?}");

@@ -72,10 +72,8 @@ pub(super) async fn settle(
     }
     let ending = match settled {
         Ok(entry) => {
-            if let Some(entry) = entry
-                && gate.journal.record(*entry).is_err()
-            {
-                gate.metrics.ledger_dropped(1);
+            if let Some(entry) = entry {
+                gate.sums.enter_call(entry, outcome_of(&ending, trail), || !changes(policy, call));
             }
             ending
         }
@@ -235,9 +233,7 @@ fn entry(
         state_before: trail.before.map(|state| state.word().to_owned()),
         event: event(ending).to_owned(),
         outcome: ending.map_or("dispatching", |ending| outcome_of(ending, trail).word()).to_owned(),
-        aborted_reason: refusal
-            .filter(|refusal| **refusal != Refusal::Planned)
-            .map(|refusal| refusal.code().to_owned()),
+        aborted_reason: refusal.and_then(reason),
         stage: trail.stage.as_str().to_owned(),
         decided_by: decided.and_then(|refusal| decided_by(gate, (policy, call, tool), refusal)),
         would_refuse: trail.would_refuse.as_ref().map(|(refusal, _)| refusal.code().to_owned()),
@@ -257,7 +253,14 @@ fn entry(
         fence: trail.fence,
         cost: (trail.sent > 0 && trail.cost > 0).then(|| units(trail.cost)),
         budget_remaining: trail.remaining.clone(),
+        count: None,
+        first_time: None,
     }
+}
+
+/// Why it did not run. A plan that was made was not aborted.
+fn reason(refusal: &Refusal) -> Option<String> {
+    (*refusal != Refusal::Planned).then(|| refusal.code().to_owned())
 }
 
 /// What it is to its task (003-82).

@@ -3,7 +3,7 @@
 
 use super::Gate;
 use super::call::{Call, admitted};
-use super::judging::judged;
+use super::judging::{self, judged};
 use super::telling;
 use super::toolbox::Tool;
 use super::trail::{Stage, Trail};
@@ -11,13 +11,12 @@ use crate::guards::ToolRules;
 use crate::guards::allowlist::Admitted;
 use crate::guards::evidence::{Final, Ruled};
 use crate::guards::hooks::On;
-use crate::guards::rewrite::{Changed, Draft, Outcome, passed_again};
+use crate::guards::rewrite::{Changed, Draft, Outcome, Stepped, passed_again};
 use crate::mcp::json::{Object, Text};
 use crate::model::call::Rewritten;
 use crate::model::refusal::Refusal;
-use crate::model::work;
 use crate::policy::Policy;
-use crate::schema::Violation;
+use crate::telemetry::tasks::heavy;
 use crate::upstream::hook::{Answer, Hook};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -70,12 +69,11 @@ impl Gate {
 
     async fn chain(
         &self,
-        (policy, rules): (&Policy, &ToolRules),
-        (call, tool): (&Call, &Tool),
+        (policy, rules): (&Policy, &Arc<ToolRules>),
+        (call, tool): (&Arc<Call>, &Tool),
         draft: &mut Draft<'_>,
     ) -> Result<(), Refusal> {
-        let applied = work::within(work::INLINE, || rules.rewrite.apply(&call.caller, draft));
-        applied.unwrap_or_else(|spent| Err(Violation::from(spent).into()))?;
+        draft.take(stepped(rules, call).await?);
         for hook in policy.hooks.of(On::Before, &tool.name) {
             self.ask(hook, (call, tool), draft).await?;
         }
@@ -111,6 +109,17 @@ impl Gate {
         });
         Ok(())
     }
+}
+
+/// The contract's own steps, where the call is served or, when they take too much, on the pool for heavy work.
+async fn stepped(rules: &Arc<ToolRules>, call: &Arc<Call>) -> Result<Stepped, Refusal> {
+    let here = || rules.rewrite.steps(&call.caller, &call.judged.arguments);
+    let there = || {
+        let (rules, call) = (rules.clone(), call.clone());
+        move || rules.rewrite.steps(&call.caller, &call.judged.arguments)
+    };
+    let ended = heavy::done(&call.caller.agent, here, there).await;
+    ended.unwrap_or_else(|unfinished| Err(judging::refused(unfinished)))
 }
 
 /// Whatever hooks make of a call, it is known by the key that its agent gave it (SEMANTICS §3): by the rules that counted

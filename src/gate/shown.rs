@@ -249,6 +249,8 @@ pub enum Reading {
     Back,
     /// They cannot be read back.
     Impossible(Refusal),
+    /// They came with a `requestState` that is not of this call.
+    Foreign,
 }
 
 /// The tool, if the caller's profile shows it, and the call as that tool's own schema means it.

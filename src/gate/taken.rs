@@ -15,7 +15,7 @@ use crate::model::refusal::Refusal;
 use crate::store::claims::Error;
 use crate::store::state::Place;
 use crate::store::state::budget::Seen;
-use crate::store::state::claim::{Phase, Stored};
+use crate::store::state::claim::Phase;
 use crate::store::state::command::{Command, Settle, Spend};
 use crate::store::state::digest::Digest;
 use crate::store::state::event::{Charge, Evidence};
@@ -172,7 +172,7 @@ fn keep_later(
     let store = effects.store.clone();
     tasks::spawn("unkept answer", async move {
         match late::keep(&*store, is_error, body).await {
-            Ok(stored) => late::settle(&*store, key, action, ended(proof, round, stored)).await,
+            Ok(stored) => late::settle(&*store, key, action, late::ended_with(proof, round, stored)).await,
             Err(error) => tracing::error!(%action, %error, "an answer cannot be kept; the outcome stays unknown"),
         }
         drop(room);
@@ -205,7 +205,7 @@ async fn phase(
     Ok(match proof {
         Proof::Answered | Proof::Erred | Proof::Asked | Proof::NotRun { again: false } => {
             let (is_error, body) = given(answer);
-            ended(proof, round, effects.store.keep(is_error, body).await?)
+            late::ended_with(proof, round, effects.store.keep(is_error, body).await?)
         }
         Proof::NotRun { again: true } => Phase::Failed { answer: None, again: true },
         Proof::NotSent => Phase::NotSent,
@@ -213,15 +213,6 @@ async fn phase(
             Phase::Unknown { why: entry.fault.clone().unwrap_or_else(|| "the answer proves nothing".to_owned()) }
         }
     })
-}
-
-/// What the claim becomes with an answer that is kept.
-fn ended(proof: Proof, round: u32, stored: Stored) -> Phase {
-    match proof {
-        Proof::Asked => Phase::AwaitingInput { round: round + 1, asked: stored },
-        Proof::NotRun { again } => Phase::Failed { answer: Some(stored), again },
-        Proof::Answered | Proof::Erred | Proof::NotSent | Proof::Unknown => Phase::Completed(stored),
-    }
 }
 
 fn given(answer: Option<&Message>) -> (bool, Bytes) {

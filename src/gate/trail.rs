@@ -211,8 +211,8 @@ impl Trail {
             Broken::Fault(fault) => {
                 let refusal = match (fault.sent, side_effect) {
                     (Sent::Nothing, _) => Refusal::UpstreamUnavailable,
-                    (Sent::Maybe, true) => Refusal::OutcomeUnknown,
-                    (Sent::Maybe, false) => Refusal::UpstreamFailed,
+                    (Sent::Maybe | Sent::Answered, true) => Refusal::OutcomeUnknown,
+                    (Sent::Maybe | Sent::Answered, false) => Refusal::UpstreamFailed,
                 };
                 self.fault = Some(fault);
                 refusal

@@ -7,6 +7,7 @@
 use super::Section;
 use super::evidence::Approved;
 use crate::mcp::canonical;
+use crate::mcp::json::fold::is_same_name;
 use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
@@ -201,7 +202,8 @@ impl Rule {
         caller: &Caller,
         (arguments, more): (&Value, &[Option<Value>]),
     ) -> Result<(), Refusal> {
-        let most = approvers.reach(&self.roles, caller.agent.as_str(), self.self_approval);
+        let agent = caller.agent.as_str();
+        let most = approvers.reach(&self.roles, |name| self.self_approval || !is_same_name(name, agent));
         if most < usize::try_from(self.needed).unwrap_or(usize::MAX) {
             return Err(Refusal::ApproverUnreachable { why: "not enough operators are configured who may" });
         }

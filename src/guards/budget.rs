@@ -8,7 +8,7 @@ use crate::model::caller::Caller;
 use crate::model::counted::counted;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::ToolName;
-use crate::model::times::between;
+pub use crate::model::rate::RateSettings;
 use crate::store::state::budget::{Limits, MICROS, Price, Rate};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +24,6 @@ pub use tasks::{Action, LayerSettings, Settings as TaskSettings, Tasks};
 /// One unit of cost costs at most so many.
 const DEAREST: f64 = 1e12;
 const TIMEOUTS: std::ops::RangeInclusive<u64> = 1..=600_000;
-const PERS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
 
 /// What one tool may use, and what a call of it costs.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -41,17 +40,6 @@ pub struct Settings {
     pub cost_from: Option<String>,
     /// Calls by one task in a span of time at most.
     pub rate: Option<RateSettings>,
-}
-
-/// So many calls in so much time.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Rate")]
-pub struct RateSettings {
-    /// how many calls
-    pub calls: u64,
-    /// in how much time: 1s to 24h
-    pub per: String,
 }
 
 /// As run. The default limits nothing and costs nothing.
@@ -132,16 +120,6 @@ fn judge_pointer(pointer: &str, has_cost: bool, problems: &mut Problems) {
     if !has_cost {
         let hint = "add `cost`: the most that a call can cost; it is reserved until the result tells";
         problems.error("nothing would be reserved while the call runs", hint);
-    }
-}
-
-impl RateSettings {
-    fn compile(self, problems: &mut Problems) -> Option<Rate> {
-        let per = between("per", Some(&self.per), PERS, problems)?;
-        if self.calls == 0 {
-            problems.under("calls", |problems| problems.error("no call would ever pass", "allow at least one"));
-        }
-        Some(Rate { calls: self.calls, per: u64::try_from(per.as_millis()).unwrap_or(u64::MAX) })
     }
 }
 

@@ -309,8 +309,10 @@ impl Rule {
         self.ttl
     }
 
-    /// Does the contract say that this error of the tool server proves that nothing was done?
+    /// Does the contract say that this error of the tool server proves that nothing was done? A positive code is none of
+    /// JSON-RPC's, and never taken for a status.
     pub fn proves_nothing_done(&self, status: Option<u16>, code: Option<i64>) -> bool {
+        let code = code.filter(|code| *code < 0);
         status.map(i64::from).into_iter().chain(code).any(|error| self.not_executed.contains(&error))
     }
 }

@@ -7,6 +7,7 @@ use super::Section;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::AgentId;
+use crate::model::rate::{Meter, RateSettings};
 use crate::model::secret::Secret;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -67,6 +68,9 @@ pub struct CallerSettings {
     /// Which schemas and names it is shown.
     #[serde(default)]
     pub schemas: SchemaSettings,
+    /// Messages of any kind that the agent may send in a span of time, all of them at once at most: 60000 in 1m if absent. More
+    /// are answered 429. All entries of one agent share it: only one of them has to say it.
+    pub rate: Option<RateSettings>,
 }
 
 /// A trusted program between agents and toolgate. Its header counts only in a message that carries its own token.
@@ -221,7 +225,8 @@ fn digest(token: &Secret, seen: &mut HashSet<[u8; 32]>, problems: &mut Problems)
 impl Rule {
     /// Takes everybody for the agent [`ANONYMOUS`], without tenant or roles.
     pub fn anonymous() -> Self {
-        let caller = Arc::new(Caller::named(ANONYMOUS));
+        let pace = Some(Arc::new(Meter::new(family::RATE)));
+        let caller = Arc::new(Caller { pace, ..Caller::named(ANONYMOUS) });
         Self { tokens: Vec::new(), callers: vec![Arc::clone(&caller)], anonymous: Some(caller) }
     }
 
@@ -253,6 +258,21 @@ impl Rule {
             Holder::Agent(caller) => Ok(Arc::clone(caller)),
             Holder::FrontEnd { header: name, agents } => {
                 header(name).and_then(|agent| agents.get(agent)).cloned().ok_or(Unauthorized::UnknownAgent)
+            }
+        }
+    }
+
+    /// Takes the place of `before`: an agent that may send as fast as before has what it had left, so that a reload gives nobody
+    /// anything.
+    pub fn succeed(&self, before: &Self) {
+        let paces = |rule: &'_ Self| -> HashMap<AgentId, Arc<Meter>> {
+            let paced = rule.callers.iter().filter_map(|caller| Some((caller.agent.clone(), caller.pace.clone()?)));
+            paced.collect()
+        };
+        let had = paces(before);
+        for (agent, pace) in paces(self) {
+            if let Some(had) = had.get(&agent).filter(|had| had.rate() == pace.rate()) {
+                pace.go_on(had);
             }
         }
     }

@@ -81,6 +81,15 @@ pub struct Draft<'a> {
     _ruled: Ruled,
 }
 
+/// What the contract's own steps have made of a call's arguments.
+#[derive(Debug, Default)]
+pub struct Stepped {
+    /// The arguments, if a step changed them.
+    now: Option<Value>,
+    /// The steps that did.
+    by: Vec<String>,
+}
+
 /// How a chain ended that nobody broke.
 #[derive(Debug)]
 pub enum Outcome {
@@ -135,16 +144,20 @@ fn judge_name(name: &str, names: &mut HashSet<String>, problems: &mut Problems) 
 // === impl Rule ===
 
 impl Rule {
-    /// Takes all steps. Refuses when one cannot be taken: what it was for has not happened then.
-    pub fn apply(&self, caller: &Caller, draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    /// Takes all steps on `arguments`. Refuses when one cannot be taken: what it was for has not happened then.
+    pub fn steps(&self, caller: &Caller, arguments: &Value) -> Result<Stepped, Refusal> {
+        let mut stepped = Stepped::default();
         for (name, change) in &self.steps {
-            match change.apply(caller, &draft.now) {
+            match change.apply(caller, stepped.now.as_ref().unwrap_or(arguments)) {
                 Ok(None) => {}
-                Ok(Some(changed)) => draft.become_of(name, changed),
+                Ok(Some(changed)) => {
+                    stepped.now = Some(changed);
+                    stepped.by.push(name.clone());
+                }
                 Err(why) => return Err(Refusal::HookBroken { by: name.clone(), why: why.to_owned() }),
             }
         }
-        Ok(())
+        Ok(stepped)
     }
 
     /// What the steps make of arguments that nobody sends; none when one cannot be taken.
@@ -192,6 +205,15 @@ impl Draft<'_> {
     /// The arguments as they are now.
     pub fn arguments(&self) -> &Value {
         &self.now
+    }
+
+    /// Goes on with what the steps made of the arguments.
+    pub fn take(&mut self, stepped: Stepped) {
+        let Stepped { now, by } = stepped;
+        if let Some(now) = now {
+            self.now = Cow::Owned(now);
+        }
+        self.by.extend(by);
     }
 
     /// Lays what hook `name` answered over the arguments, at their top level only (001-32). Says whether that changed

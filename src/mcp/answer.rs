@@ -115,6 +115,12 @@ impl Decision<'_> {
     }
 }
 
+/// A refused call whose parameters name what is not there: −32602.
+pub fn invalid(id: Option<Text>, decision: &Decision<'_>, refusal: &Refusal) -> Message {
+    let data = Text::of(&json!({ "code": refusal.code(), DECISION: decision.text().value() }));
+    Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data))
+}
+
 /// A refused call as the agent reads it: an `isError` result, or −32602 for a tool that is not there (SEMANTICS §2).
 /// `attached`: what the tool answered, when that could not be recorded.
 pub fn refused(
@@ -124,8 +130,7 @@ pub fn refused(
     (refusal, attached): (&Refusal, Option<&Message>),
 ) -> Message {
     if matches!(refusal, Refusal::ToolNotAllowlisted) {
-        let data = Text::of(&json!({ "code": refusal.code(), DECISION: decision.text().value() }));
-        return Message::error(id, INVALID_PARAMS, &refusal.words(), Some(data));
+        return invalid(id, decision, refusal);
     }
     if matches!(refusal, Refusal::Cancelled) {
         return Message::error(id, CANCELLED, &refusal.words(), None);

@@ -1,11 +1,18 @@
 //! One JSON-RPC message: exactly a request, a notification or a response, or refused.
 
+use super::answer::INTERNAL;
 use super::json::{Object, Text, push_string};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 /// Longest JSON-RPC id as written, in bytes (SECURITY §3A A10).
 const LONGEST_ID: usize = 258;
+
+/// Bytes of the words of an error, and of its data and other members as written, that an agent reads.
+const WORDS: usize = 512;
+const REST: usize = 16 << 10;
+/// What is said of words that were cut.
+const CUT: &str = " … (cut)";
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +143,16 @@ impl Message {
         Self::response(id, error.text(), true)
     }
 
+    /// The same message; of an error of a tool server no more than an agent has to read (SECURITY §8): words of more than 512
+    /// bytes are cut, and of the other members as many are kept, in order, as make 16 KiB. What is no error is left alone.
+    #[must_use]
+    pub fn brief(self) -> Self {
+        match self.body.as_ref().filter(|body| self.is_error && body.as_bytes().len() > WORDS) {
+            Some(error) => Self { body: Some(brief_error(error)), ..self },
+            None => self,
+        }
+    }
+
     /// The same message under another id.
     #[must_use]
     pub fn with_id(mut self, id: Text) -> Self {
@@ -187,6 +204,30 @@ fn member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
             *byte = b' ';
         }
     }
+}
+
+fn brief_error(error: &Text) -> Text {
+    let Some(members) = error.object() else { return in_brief(&Object::new()).text() };
+    let (mut brief, mut room) = (in_brief(&members), REST);
+    for (key, value) in members.iter().filter(|(key, _)| !["code", "message"].contains(key)) {
+        if let Some(left) = room.checked_sub(key.len() + value.as_bytes().len()) {
+            room = left;
+            brief.set(key, value.clone());
+        }
+    }
+    brief.text()
+}
+
+/// Its code and its words, whatever else stands in their places.
+fn in_brief(error: &Object) -> Object {
+    let mut brief = Object::new();
+    let code = error.get("code").filter(|code| code.as_bytes().len() <= LONGEST_ID);
+    brief.set("code", code.cloned().unwrap_or_else(|| Text::of(&json!(INTERNAL))));
+    let words = error.get("message").and_then(Text::as_str).unwrap_or_default();
+    let is_short = words.len() <= WORDS;
+    let cut = || format!("{}{CUT}", &words[..words.floor_char_boundary(WORDS - CUT.len())]);
+    brief.set("message", Text::string(&if is_short { words.into_owned() } else { cut() }));
+    brief
 }
 
 /// How toolgate introduces itself to agents and tool servers.

@@ -73,3 +73,21 @@ pub fn is_server_request(method: &str) -> bool {
             | "tasks/list"
     )
 }
+
+/// Notifications a tool server may send to an agent, in any revision (PROTOCOL §1.8, §3.3).
+pub fn is_server_notification(method: &str) -> bool {
+    matches!(
+        method,
+        "notifications/progress"
+            | "notifications/message"
+            | "notifications/cancelled"
+            | "notifications/resources/updated"
+            | "notifications/resources/list_changed"
+            | "notifications/tools/list_changed"
+            | "notifications/prompts/list_changed"
+            | "notifications/subscriptions/acknowledged"
+            | "notifications/elicitation/complete"
+            | "notifications/tasks"
+            | "notifications/tasks/status"
+    )
+}

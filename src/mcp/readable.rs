@@ -4,6 +4,7 @@
 //! Pins keep a definition from changing; this keeps it from saying to a model what its operator does not see.
 
 use super::json::{Kind, Text};
+use icu_normalizer::ComposingNormalizerBorrowed;
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
@@ -155,6 +156,11 @@ fn sequence(rest: &mut Peekable<Chars<'_>>) -> usize {
         length += 1;
     }
     length + usize::from(rest.next_if(|next| ('\u{40}'..='\u{7e}').contains(next)).is_some())
+}
+
+/// `text` with each letter that Unicode spells in several ways (`é`, or `e` and an accent) in one way (NFC).
+pub fn composed(text: &str) -> Cow<'_, str> {
+    ComposingNormalizerBorrowed::new_nfc().normalize(text)
 }
 
 /// Whether a character cannot be seen, or makes others seem to be something else. Tabs and line ends do not, and neither

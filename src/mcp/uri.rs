@@ -2,6 +2,8 @@
 //! read as two things is no URI here: dot segments, empty segments, separators that are encoded twice, credentials. URIs
 //! travel as they were written; only the comparison sees this form.
 
+use super::readable::composed;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Bytes of the longest URI.
@@ -45,9 +47,27 @@ pub enum Unclear {
     File,
 }
 
+/// What `*` is in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Star {
+    /// A letter, as in every URI: encoded, so that a pattern can name it.
+    Letter,
+    /// Any text, as in every pattern.
+    Any,
+}
+
 impl Uri {
     /// Reads `text` strictly.
     pub fn read(text: &str) -> Result<Self, Unclear> {
+        Self::read_with(text, Star::Letter)
+    }
+
+    /// Reads a pattern of URIs, in which `*` is any text and `%2A` is the letter.
+    pub fn read_pattern(text: &str) -> Result<Self, Unclear> {
+        Self::read_with(text, Star::Any)
+    }
+
+    fn read_with(text: &str, star: Star) -> Result<Self, Unclear> {
         if text.is_empty() || text.len() > LONGEST {
             return Err(Unclear::Length);
         }
@@ -60,7 +80,7 @@ impl Uri {
             }
             None => (None, rest),
         };
-        let rest = normal(rest)?;
+        let rest = normal(rest, star)?;
         judge_segments(authority.as_deref(), &rest)?;
         let path = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
         let text = match (scheme.as_str(), authority) {
@@ -94,9 +114,13 @@ impl Uri {
         readings
     }
 
-    /// What must all not be denied: the same, and each of them without its query and its fragment.
+    /// What must all not be denied: the same, what a server reads that takes no delimiter for another than what it encodes
+    /// ([`loose`]), and each of them without its query and its fragment.
     pub fn parts(&self) -> Vec<String> {
         let mut readings = self.whole();
+        if let Some(loose) = loose(&self.text).filter(|loose| !readings.contains(loose)) {
+            readings.push(loose);
+        }
         for index in 0..readings.len() {
             for end in ['#', '?'] {
                 if let Some(at) = readings[index].find(end) {
@@ -109,6 +133,24 @@ impl Uri {
         }
         readings
     }
+}
+
+/// `text`, a URI in its form or a pattern, as a server reads it that decodes before it looks for delimiters, and that reads `+`
+/// as a blank; none if that is the same.
+pub fn loose(text: &str) -> Option<String> {
+    const DELIMITERS: [(&str, &str); 8] = [
+        ("%2F", "/"),
+        ("%3F", "?"),
+        ("%23", "#"),
+        ("%26", "&"),
+        ("%3D", "="),
+        ("%3B", ";"),
+        ("%2B", "+"),
+        ("%20", "+"),
+    ];
+    let is_loose = !DELIMITERS.iter().any(|(encoded, _)| text.contains(encoded));
+    let decoded = |text: String, (encoded, plain): &(&str, &str)| text.replace(encoded, plain);
+    (!is_loose).then(|| DELIMITERS.iter().fold(text.to_owned(), decoded))
 }
 
 fn is_scheme(text: &str) -> bool {
@@ -139,7 +181,7 @@ fn authority(scheme: &str, text: &str) -> Result<String, Unclear> {
     if !is_literal && !host.chars().all(|letter| is_name(letter) || is_clear(letter)) {
         return Err(Unclear::Host);
     }
-    let mut host = host.to_lowercase();
+    let mut host = in_one_spelling(host.to_lowercase())?;
     if is_web(scheme) {
         let known = url::Host::parse(&host).map_err(|_| Unclear::Host)?;
         // As browsers read it: numbers of other bases, letters of other scripts and a dot at the end are other ways.
@@ -162,28 +204,49 @@ fn authority(scheme: &str, text: &str) -> Result<String, Unclear> {
 }
 
 /// Path, query and fragment with each letter in one way: what need not be encoded is not, what must be is in capitals.
-fn normal(text: &str) -> Result<String, Unclear> {
+fn normal(text: &str, star: Star) -> Result<String, Unclear> {
     let mut out = String::with_capacity(text.len());
     let (bytes, mut at) = (text.as_bytes(), 0);
-    let mut fragments = 0;
+    let (mut fragments, mut is_path) = (0, true);
     while let Some(letter) = text[at..].chars().next() {
         if letter == '%' {
-            at += decode(bytes, at, &mut out)?;
+            at += decode(bytes, at, is_path, &mut out)?;
             continue;
         }
         let is_plain = letter.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?#".contains(letter);
         fragments += usize::from(letter == '#');
+        is_path &= !matches!(letter, '?' | '#');
         if !(is_plain || is_clear(letter)) || fragments > 1 {
             return Err(Unclear::Letter);
         }
-        out.push(letter);
+        match (letter, star) {
+            ('*', Star::Letter) => out.push_str("%2A"),
+            _ => out.push(letter),
+        }
         at += letter.len_utf8();
     }
-    Ok(out)
+    in_one_spelling(out)
 }
 
-/// Decodes what is encoded at `at`; says how many bytes that were.
-fn decode(bytes: &[u8], at: usize, out: &mut String) -> Result<usize, Unclear> {
+/// The same [`composed`], where no digit of what is encoded is a letter. Of the letters that become ASCII one becomes what no URI
+/// has.
+fn in_one_spelling(text: String) -> Result<String, Unclear> {
+    if matches!(composed(&text), Cow::Borrowed(_)) {
+        return Ok(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for (index, part) in text.split('%').enumerate() {
+        let (digits, letters) = part.split_at(if index == 0 { 0 } else { 2 });
+        out.push_str(if index == 0 { "" } else { "%" });
+        out.push_str(digits);
+        out.push_str(&composed(letters));
+    }
+    if out.contains('`') { Err(Unclear::Letter) } else { Ok(out) }
+}
+
+/// Decodes what is encoded at `at`; says how many bytes that were. In a path all that a path can hold as it is, but for `/`; in
+/// a query or a fragment all but what stands between its names and values when it is not encoded.
+fn decode(bytes: &[u8], at: usize, is_path: bool, out: &mut String) -> Result<usize, Unclear> {
     let first = byte(bytes, at).ok_or(Unclear::Encoding)?;
     match first {
         // What is decoded twice by somebody would be another text then.
@@ -204,7 +267,11 @@ fn decode(bytes: &[u8], at: usize, out: &mut String) -> Result<usize, Unclear> {
             out.push_str(&decoded);
             Ok(3 * size)
         }
-        plain if plain.is_ascii_alphanumeric() || b"-._~".contains(&plain) => {
+        plain if plain.is_ascii_alphanumeric() || b"-._~!$'(),:@".contains(&plain) => {
+            out.push(char::from(plain));
+            Ok(3)
+        }
+        plain if is_path && b"&+;=".contains(&plain) => {
             out.push(char::from(plain));
             Ok(3)
         }
@@ -248,9 +315,11 @@ fn judge_segments(authority: Option<&str>, rest: &str) -> Result<(), Unclear> {
     if path.contains("//") {
         return Err(Unclear::Empty);
     }
-    let parts = decoded.split(['/', '?', '#', '&', '=', ';', ':']).chain(authority);
+    let loose = loose(rest).unwrap_or(decoded);
+    let parts = loose.split(['/', '?', '#', '&', '=', ';', ':']).chain(authority);
     let is_dots = |part: &str| {
-        let part = part.trim_end_matches("%20");
+        // What is behind the dots may be a blank, which some programs take away.
+        let part = part.trim_end_matches('+');
         matches!(part, "." | "..")
     };
     if parts.into_iter().any(is_dots) { Err(Unclear::Dots) } else { Ok(()) }

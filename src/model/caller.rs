@@ -1,6 +1,7 @@
 //! Who calls: one immutable record, made once when the message arrives (001-60).
 
 use super::ids::{AgentId, TenantId};
+use super::rate::Meter;
 use super::reads::Reads;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub struct Caller {
     pub parents: Vec<Arc<Self>>,
     /// Which schemas and names it can be shown (001-19).
     pub reads: Reads,
+    /// How fast its messages may follow each other; none: as fast as they come.
+    pub pace: Option<Arc<Meter>>,
 }
 
 impl Caller {
@@ -43,6 +46,7 @@ impl Caller {
             environment: None,
             parents: Vec::new(),
             reads: Reads::default(),
+            pace: None,
         }
     }
 

@@ -45,6 +45,8 @@ pub const FIELDS: &[&str] = &[
     "fence",
     "cost",
     "budget_remaining",
+    "count",
+    "first_time",
 ];
 
 /// One ledger entry. Field names are the documents' where they give one; arguments and results appear as hashes only.
@@ -178,4 +180,11 @@ pub struct Entry {
     /// What its task had left, by dimension (003-85).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub budget_remaining: Option<serde_json::Value>,
+    /// How many calls the entry stands for, where it is the sum of calls that came too fast to be written one by one: it is
+    /// the entry of the last of them, with the tool `*` where they named several.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub count: Option<u64>,
+    /// When the first of them was judged.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub first_time: Option<String>,
 }

@@ -19,6 +19,8 @@ pub enum Sent {
     Nothing,
     /// No proof: whatever the server's words were, HTTP statuses among them.
     Maybe,
+    /// The server has answered with a result that nobody may read.
+    Answered,
 }
 
 impl Fault {
@@ -30,6 +32,11 @@ impl Fault {
     /// Broke after a byte may have left.
     pub fn after_sending(what: impl Into<String>) -> Self {
         Self { what: what.into(), sent: Sent::Maybe, status: None }
+    }
+
+    /// Answered with a result that the strict reader refuses.
+    pub fn unreadable(what: impl Into<String>) -> Self {
+        Self { what: what.into(), sent: Sent::Answered, status: None }
     }
 
     /// The same, of what had to be done before the message could leave: nothing of the message has.

@@ -9,6 +9,14 @@ pub struct Tally(AtomicU64);
 /// Members whose names only look like known ones, refused or taken out, in messages of agents and tool servers.
 pub static LOOK_ALIKES: Tally = Tally::new();
 
+/// Messages of agents with a `_meta` that is longer than the configuration lets go on.
+pub static LONG_META: Tally = Tally::new();
+
+/// Progress that tool servers told of with another token than the request's.
+pub static FOREIGN_PROGRESS: Tally = Tally::new();
+/// Tasks that tool servers made of calls whose agents did not ask for one, where such are not handed on.
+pub static UNASKED_TASKS: Tally = Tally::new();
+
 impl Tally {
     const fn new() -> Self {
         Self(AtomicU64::new(0))

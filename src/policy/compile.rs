@@ -57,6 +57,8 @@ pub struct Basis {
     pub methods: Methods,
     /// The header in which agents name their session.
     pub session_header: Option<String>,
+    /// Bytes of `_meta` that one message of an agent may have.
+    pub meta_max_bytes: usize,
     /// Where the approved definitions of tools are; none: all pass.
     pub pins: Option<pins::Source>,
     /// Where secrets come from and where they may go.
@@ -81,7 +83,7 @@ pub struct Compiled {
 /// Compiles `basis` and the policy files it names. `diagnostics` were found before.
 pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
     let Basis { mode, servers, disabled, timeouts, agents, identity, assigned, bound, hooks, .. } = basis;
-    let Basis { approvers, methods, session_header, pins, secrets, policies, written, .. } = basis;
+    let Basis { approvers, methods, session_header, meta_max_bytes, pins, secrets, policies, written, .. } = basis;
     let groups = identity.groups().map(ToOwned::to_owned).collect();
     let mut stock = Stock { servers, timeouts, agents, groups, secrets, ..Stock::default() };
     let mut bytes = Sha256::new();
@@ -130,6 +132,7 @@ pub fn compile(basis: Basis, mut diagnostics: Vec<Diagnostic>) -> Compiled {
             hooks,
             methods,
             session_header,
+            meta_max_bytes,
             secrets,
         }
     });

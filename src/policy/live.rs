@@ -172,6 +172,7 @@ impl Live {
 
     fn put(&self, state: &mut State, policy: Policy) {
         let policy = Arc::new(policy);
+        policy.identity.succeed(&self.policy.load().identity);
         if policy.version != state.status.version {
             state.status.since = Clock.wall();
             state.status.version.clone_from(&policy.version);

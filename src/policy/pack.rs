@@ -172,6 +172,7 @@ impl Pack {
             hooks: hooks::Rule::default(),
             methods: Methods::default(),
             session_header: None,
+            meta_max_bytes: super::META_MAX_BYTES,
             policies: self.policies.clone(),
             pins: None,
             secrets: Bindings::default(),

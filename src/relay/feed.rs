@@ -115,7 +115,7 @@ impl<'a> Feed<'a> {
 
     async fn again(&mut self, wanted: &Object) -> News {
         loop {
-            // Whoever else waits for the server starts from the same moment, so the pause comes after it.
+            // All who wait for the server start from the same moment, so the pause comes after it.
             let _ = self.server.state().wait_for(|state| matches!(state, State::Up(_))).await;
             self.backoff.pause().await;
             match self.subscribe(wanted).await {
@@ -150,22 +150,18 @@ impl<'a> Feed<'a> {
     }
 
     /// What of `wanted` this server can tell: a task has one server.
-    fn wanted_here(&self, wanted: &Object) -> Object {
-        let mut here = wanted.clone();
-        self.relay.open_here(self.request, &self.server.settings.name, &mut here);
+    async fn wanted_here(&self, wanted: &Object) -> Object {
+        let mut here = self.relay.open_here(self.request, &self.server.settings.name, wanted).await;
         let Some(ids) = here.get(TASK_IDS).and_then(Text::elements) else { return here };
         let (tasks, caller) = (&self.request.links.tasks, &self.request.caller);
-        let is_here =
-            |id: &Text| tasks.owned(caller, id).is_some_and(|owned| owned.server == self.server.settings.name);
+        let is_here = |id: &Text| tasks.owned(caller, id, |owned| owned.server == self.server.settings.name).is_some();
         here.set(TASK_IDS, Text::array(ids.into_iter().filter(is_here)));
         here
     }
 
     async fn subscribe(&self, wanted: &Object) -> Result<Taken, Fault> {
-        let wanted = &self.wanted_here(wanted);
-        let mut params = self.request.message.body.as_ref().and_then(Text::object).unwrap_or_default();
-        params.set("notifications", wanted.text());
-        let params = params.text();
+        let wanted = &self.wanted_here(wanted).await;
+        let params = self.relay.subscription(self.request, wanted);
         let told = self.relay.with_meta(self.request, &self.server.settings.name, Some(&params));
         let message = Message { body: Some(told.unwrap_or(params)), ..self.request.message.clone() };
         let begun = async {

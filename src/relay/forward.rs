@@ -2,15 +2,18 @@
 
 use super::merge::empty;
 use super::{Failed, Relay, Request, no_such_prompt, no_such_resource};
+use crate::guards::Mode;
+use crate::mcp::answer::INVALID_PARAMS;
 use crate::mcp::json::{Object, Text};
 use crate::mcp::message::Message;
 use crate::mcp::readable::readable_words;
 use crate::mcp::revision::Era;
+use crate::mcp::round::{Bound, Foreign};
 use crate::model::ids::ServerName;
 use crate::model::side::SideDoor;
 use crate::side::{Became, Passing, capabilities, lists};
 use crate::upstream::keeper::{asks_too_much, withheld};
-use crate::upstream::owners::Shaping;
+use crate::upstream::owners::Owned;
 use crate::upstream::pump::{Outbound, Passage, Passed};
 
 /// Lists of what models and people choose from by its words.
@@ -32,6 +35,8 @@ const REPEATABLE: [&str; 14] = [
     PATIENT,
     "tasks/cancel",
 ];
+/// What a server may answer with a question, besides a call (PROTOCOL §1.6).
+const ASKING: [&str; 2] = ["prompts/get", "resources/read"];
 /// Waits for something to happen, so it has no deadline of ours.
 const PATIENT: &str = "tasks/result";
 
@@ -43,29 +48,30 @@ impl Relay {
         server: &ServerName,
         message: Message,
     ) -> Result<Message, Failed> {
-        self.forward_shaped(request, server, message, None).await
+        self.forward_task(request, server, message, None).await
     }
 
-    /// The same, with what a contract makes of what the server says on the way. What goes through a side door is judged
-    /// here, for one server and under its own names: nothing of it reaches a server in another way.
-    pub(super) async fn forward_shaped(
+    /// The same for what is asked of a task, if it is: with what its contract makes of what the server says on the way. What
+    /// goes through a side door is judged here, for one server and under its own names: nothing of it reaches a server in
+    /// another way.
+    pub(super) async fn forward_task(
         &self,
         request: &Request,
         server: &ServerName,
         message: Message,
-        shaping: Option<&dyn Shaping>,
+        task: Option<&Owned>,
     ) -> Result<Message, Failed> {
         let Request { caller, revision, session, .. } = request;
         let (asked, session) = (message.clone(), session.as_deref());
         let passing = Passing { caller, server, revision, session, message: &asked };
         let Some(judged) = self.sides.judge(passing) else {
-            return self.carry(request, server, message, shaping).await;
+            return self.carry(request, server, message, task).await;
         };
         if judged.is_refused() {
             self.sides.tell(&judged, Became::Ended);
             return closed(request.era, &asked.method);
         }
-        let answer = self.carry(request, server, message, shaping).await;
+        let answer = self.carry(request, server, message, task).await;
         self.sides.tell(&judged, became(&answer));
         Ok(self.sides.listed((caller, server), &asked.method, answer?).await)
     }
@@ -75,13 +81,19 @@ impl Relay {
         request: &Request,
         server: &ServerName,
         mut message: Message,
-        shaping: Option<&dyn Shaping>,
+        task: Option<&Owned>,
     ) -> Result<Message, Failed> {
         let Request { caller, outlet, links, waiting, .. } = request;
         if let Some(params) = self.with_meta(request, server, message.body.as_ref()) {
             message.body = Some(params);
         }
-        let passage = Passage { caller, outlet, links, waiting, stop_when_gone: true, shaping };
+        let asks = ASKING.contains(&message.method.as_str());
+        let (method, params) = (request.message.method.as_str(), request.message.body.as_ref());
+        let bound = Bound { caller, server, method, params };
+        let message = if asks { self.opened(bound, message)? } else { message };
+        let (shaping, task_token) = task.map(|task| (&*task.shaping, task.token.as_ref())).unzip();
+        let task_token = task_token.flatten();
+        let passage = Passage { caller, outlet, links, waiting, stop_when_gone: true, shaping, task_token };
         let is_list = LISTS.contains(&message.method.as_str());
         let known = self.servers.get(server.as_str());
         let timeout = known.filter(|_| message.method != PATIENT).map(|server| server.settings.timeout);
@@ -97,6 +109,7 @@ impl Relay {
                 match asks_too_much(&*self.sides, from, &answer) {
                     Some(words) => Ok(withheld(&answer, words)),
                     None if is_list => Ok(Message { body: answer.body.as_ref().map(readable_words), ..answer }),
+                    None if asks => Ok(self.seal.sealed(bound, answer)),
                     None => Ok(answer),
                 }
             }
@@ -106,6 +119,19 @@ impl Relay {
                     server.suspect();
                 }
                 Err(fault.into())
+            }
+        }
+    }
+
+    /// The message as its server knows it: with its own state in place of what was given to the agent. Another is refused,
+    /// or in observe mode goes on as it is, to a server that knows nothing of it.
+    fn opened(&self, bound: Bound<'_>, message: Message) -> Result<Message, Failed> {
+        match self.seal.opened(bound, &message) {
+            Ok(opened) => Ok(opened.unwrap_or(message)),
+            Err(foreign) => {
+                let (agent, server) = (&bound.caller.agent, bound.server);
+                tracing::warn!(%agent, %server, "an agent brought a `requestState` that is not of this request");
+                if self.policy.current().mode == Mode::Observe { Ok(message) } else { Err(foreign.into()) }
             }
         }
     }
@@ -120,7 +146,7 @@ impl Relay {
     }
 }
 
-fn became(answer: &Result<Message, Failed>) -> Became<'_> {
+pub(super) fn became(answer: &Result<Message, Failed>) -> Became<'_> {
     match answer {
         Ok(answer) => Became::Answered(answer),
         Err(Failed::Fault(fault)) => Became::Broke(fault),
@@ -137,5 +163,11 @@ fn closed(era: Era, method: &str) -> Result<Message, Failed> {
         Some(SideDoor::Logging) => Ok(Message::response(None, Object::new().text(), false)),
         Some(SideDoor::Prompts) => Err(no_such_prompt()),
         _ => Err(no_such_resource()),
+    }
+}
+
+impl From<Foreign> for Failed {
+    fn from(foreign: Foreign) -> Self {
+        Self::Answer(INVALID_PARAMS, foreign.to_string())
     }
 }

@@ -1,10 +1,13 @@
 //! What a server may ask a person: a page on the web by a plain address, or a form that asks for no secret (SECURITY §3C C7).
 
 use crate::mcp::json::{Kind, Text};
+use crate::mcp::readable::is_misleading;
 use crate::mcp::uri::Uri;
 
 /// Names and values of one form that are looked at; a form with more is refused.
 const FIELDS: usize = 4_096;
+/// Bytes of all names and titles of one form; a form with more is refused.
+const LETTERS: usize = 64 << 10;
 /// Words that name a secret.
 const SECRET: &[&str] = &[
     "password",
@@ -50,27 +53,35 @@ fn judge_url(url: &str) -> Result<(), &'static str> {
 
 /// Names and titles wherever they stand: a client may show more of a schema than the revision allows.
 fn judge_form(schema: &Text) -> Result<(), &'static str> {
+    let mut letters = 0;
     for (index, scalar) in schema.scalars().enumerate() {
-        let asks = match (scalar.kind, scalar.under) {
-            (Kind::Key, _) | (Kind::String, b"title") => is_secret(&scalar.value()),
-            (Kind::String, b"format") => scalar.value().eq_ignore_ascii_case(PASSWORD),
-            (Kind::String | Kind::Number, _) => false,
-        };
-        if index >= FIELDS {
+        let is_read = matches!((scalar.kind, scalar.under), (Kind::Key, _) | (Kind::String, b"title"));
+        let is_format = scalar.kind == Kind::String && scalar.under == b"format";
+        letters += if is_read { scalar.range.len() } else { 0 };
+        if index >= FIELDS || letters > LETTERS {
             return Err("a form that is too large");
         }
-        if asks {
+        if (is_read && is_secret(&scalar.value())) || (is_format && is_password(&scalar.value())) {
             return Err("a field asks for a secret");
         }
     }
     Ok(())
 }
 
-/// Does a name say that what it names is secret?
+fn is_password(format: &str) -> bool {
+    visible(format).collect::<String>().eq_ignore_ascii_case(PASSWORD)
+}
+
+/// The letters that a person sees.
+fn visible(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|letter| !is_misleading(*letter))
+}
+
+/// Does a name say that what it names is secret: by one of its words, or as a whole?
 fn is_secret(name: &str) -> bool {
     let mut words = vec![String::new()];
     let mut was_small = false;
-    for letter in name.chars().take(256) {
+    for letter in visible(name) {
         let begins = !letter.is_alphanumeric() || (letter.is_uppercase() && was_small);
         if begins && words.last().is_some_and(|word| !word.is_empty()) {
             words.push(String::new());
@@ -81,7 +92,9 @@ fn is_secret(name: &str) -> bool {
         }
     }
     let whole = words.concat();
-    words.iter().any(|word| SECRET.contains(&&**word))
+    let is_named = |word: &str| SECRET.contains(&word.trim_matches(|letter: char| letter.is_ascii_digit()));
+    words.iter().any(|word| is_named(word))
+        || is_named(&whole)
         || SECRETS.iter().chain([&PASSWORD, &"passwd", &"passphrase"]).any(|secret| whole.contains(secret))
 }
 
@@ -141,6 +154,14 @@ mod tests {
             ("pin", false),
             ("PASSWD", false),
             ("ssn", false),
+            ("p\u{200b}in", false),
+            ("pass\u{ad}word", false),
+            ("\u{2060}o\u{200d}t\u{feff}p", false),
+            ("p i n", false),
+            ("pass_wd", false),
+            ("to-ken", false),
+            ("pin2", false),
+            ("shipping_pinboard", true),
         ] {
             let form = |properties: Value| json!({ "message": "m", "requestedSchema": { "type": "object", "properties": properties } });
             assert_eq!(asked(&form(json!({ name: { "type": "string" } }))).is_ok(), passes, "{name}");
@@ -153,5 +174,24 @@ mod tests {
         let format =
             json!({ "requestedSchema": { "properties": { "x": { "type": "string", "format": "password" } } } });
         assert!(asked(&format).is_err());
+        let format =
+            json!({ "requestedSchema": { "properties": { "x": { "type": "string", "format": "pass\u{200b}word" } } } });
+        assert!(asked(&format).is_err());
+    }
+
+    /// SECURITY §3C C7: nothing stands before a name that keeps it from being read, however long.
+    #[test]
+    fn c7_names_are_read_to_their_end() {
+        for (before, after, passes) in [
+            (300, "password", false),
+            (300, " pin", false),
+            (10_000, "_otp", false),
+            (10_000, "_name", true),
+            (LETTERS, "_name", false),
+        ] {
+            let name = format!("{}{after}", "x".repeat(before));
+            let form = json!({ "requestedSchema": { "properties": { name: { "type": "string" } } } });
+            assert_eq!(asked(&form).is_ok(), passes, "{before} {after}");
+        }
     }
 }

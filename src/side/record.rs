@@ -1,7 +1,7 @@
 //! One ledger entry and one count for each message through a side door. Notifications come by themselves, so one entry a
 //! minute is written of each kind; all are counted.
 
-use super::{Judged, Passing, Sides};
+use super::{Judged, Passing, Sides, Way};
 use crate::guards::Mode;
 use crate::mcp::canonical;
 use crate::mcp::json::Text;
@@ -9,6 +9,8 @@ use crate::mcp::message::{Kind, Message};
 use crate::model::entry::Entry;
 use crate::model::ids::{ActionId, AgentId, ServerName};
 use crate::model::reply::Fault;
+use crate::telemetry::metrics::Outcome;
+use crate::telemetry::tasks::heavy;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 /// With what code the ledger says that a message was refused.
 const REFUSED: &str = "message_not_allowlisted";
+/// Letters of a method that the ledger keeps; of those that are known it keeps all.
+const METHOD: usize = 64;
 /// How long one entry stands for all notifications of its kind.
 const QUIET: Duration = Duration::from_mins(1);
 /// Kinds that are remembered.
@@ -41,8 +45,11 @@ pub(super) struct Recent(Mutex<HashMap<(AgentId, ServerName, String), Duration>>
 
 impl Recent {
     /// Is this one to be recorded?
-    fn is_due(&self, passing: &Passing<'_>, now: Duration) -> bool {
-        let key = (passing.caller.agent.clone(), passing.server.clone(), passing.message.method.clone());
+    fn is_due(&self, judged: &Judged<'_>, now: Duration) -> bool {
+        let Passing { caller, server, message, .. } = judged.passing;
+        // All that nobody knows is of one kind: a server can think of any number of names.
+        let method = if judged.way == Way::Unknown { judged.way.word() } else { &message.method };
+        let key = (caller.agent.clone(), server.clone(), method.to_owned());
         let mut kinds = self.0.lock();
         if kinds.get(&key).is_some_and(|last| now.saturating_sub(*last) < QUIET) {
             return false;
@@ -63,15 +70,19 @@ impl Sides {
             (false, true) => "would_refuse",
             (false, false) => "passed",
         };
-        self.metrics.message(judged.door.word(), outcome);
+        self.metrics.message(judged.way.word(), outcome);
         let now = self.clock.steady();
-        if judged.passing.message.kind == Kind::Notification && !self.recent.is_due(&judged.passing, now) {
+        if judged.passing.message.kind == Kind::Notification && !self.recent.is_due(judged, now) {
             return;
         }
-        let entry = self.entry(judged, became, now.saturating_sub(judged.began));
-        if self.journal.record(entry).is_err() {
-            self.metrics.ledger_dropped(1);
-        }
+        let took = now.saturating_sub(judged.began);
+        // Hashing the longest takes longer than others may wait.
+        let length = |message: &Message| message.body.as_ref().map_or(0, |body| body.as_bytes().len());
+        let answered = if let Became::Answered(answer) = became { length(answer) } else { 0 };
+        let bytes = length(judged.passing.message) + answered;
+        let entry = heavy::aside(bytes, || self.entry(judged, became, took));
+        let summed = if judged.is_refused() { Outcome::Refused } else { Outcome::Answered };
+        self.sums.enter(Box::new(entry), summed);
     }
 
     fn entry(&self, judged: &Judged<'_>, became: Became<'_>, took: Duration) -> Entry {
@@ -98,7 +109,7 @@ impl Sides {
             session: session.map(str::to_owned),
             revision: (*revision).to_owned(),
             tool: subject.clone(),
-            method: Some(message.method.clone()),
+            method: Some(message.method.chars().take(METHOD).collect()),
             params_hash: hash(message.body.as_ref()),
             state: "collect".to_owned(),
             event: if refused { "fail" } else { "exit" }.to_owned(),

@@ -6,6 +6,7 @@ use super::state::command::{Command, Decide};
 use super::state::event::Event;
 use super::state::hold::{Hold, Phase, Stand, Undecided, WHY, stand};
 use super::state::{Millis, Refused};
+use crate::mcp::json::fold::is_same_name;
 use crate::model::ids::ActionId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -159,7 +160,7 @@ fn not_yours(roles: &[String], is_itself: bool) -> String {
 impl OpenHold {
     /// Whether an operator of this name with these roles may decide about it.
     pub fn is_decided_by(&self, name: &str, roles: &[String]) -> bool {
-        let is_itself = name == self.agent && !self.self_approval;
+        let is_itself = is_same_name(name, &self.agent) && !self.self_approval;
         !is_itself && roles.iter().any(|role| self.roles.contains(role))
     }
 
@@ -252,7 +253,7 @@ pub async fn decide(store: &dyn Store, id: ActionId, said: Said) -> Result<Chang
             state.map(|state| Changed { changed: false, state, waited: None }).ok_or(Uncounted::Gone(id))
         }
         Err(Refused::Undecided(Undecided::NotYours)) => {
-            let is_itself = who == hold.question.agent && !hold.self_approval;
+            let is_itself = is_same_name(&who, &hold.question.agent) && !hold.self_approval;
             Err(Uncounted::NotYours { roles: hold.roles, is_itself })
         }
         Err(Refused::Undecided(Undecided::Other { allowed })) => Err(Uncounted::Other { allowed }),

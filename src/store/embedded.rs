@@ -6,7 +6,7 @@
 //! at a time. One that breaks is made anew from the journal meanwhile.
 
 use super::claims::{Error, INLINE, Store};
-use super::journal::{self, Item, Journal, Ticket};
+use super::journal::{self, Extent, Item, Journal, Ticket};
 use super::marks::Marks;
 use super::memory::is_in_flight;
 use super::results::Results;
@@ -42,8 +42,6 @@ mod packed;
 mod park;
 mod replay;
 
-/// How long the ledger goes back, unless the configuration says otherwise: 90 days.
-pub const RETENTION: Duration = Duration::from_hours(90 * 24);
 /// Things in memory that the index does not have yet; a decision waits while there are more.
 const BEHIND: usize = 1 << 16;
 /// Things in memory at all; while the index takes nothing, only what is in flight is settled beyond that.
@@ -82,8 +80,8 @@ struct Shared {
     waiters: Waiters,
     time: Time,
     pace: indexer::Pace,
-    /// How long closed segments of the journal are kept, and where they go.
-    keeping: Keeping,
+    /// How long closed segments of the journal are kept, and where they go; none: nothing is dropped.
+    keeping: Option<Keeping>,
     /// Behind `lookup`, which is closed first.
     closing: open::Closing,
 }
@@ -91,12 +89,18 @@ struct Shared {
 impl Embedded {
     /// Opens the store of the data directory `data`, whose journal is `journal`: brings the index up to the journal, or
     /// makes it anew. Calls that were in flight when the last process ended come to rest (SEMANTICS §4). Blocks.
+    ///
+    /// Nothing of the journal is dropped: who opens it so does one thing, or looks.
     pub fn open(data: &Path, journal: Journal, clock: Clock) -> Result<Self, Error> {
-        Self::keeping(data, journal, clock, Keeping { age: RETENTION, archive: None })
+        Self::with(data, journal, clock, None)
     }
 
-    /// As `open`, with closed segments of the journal kept as `keeping` says.
+    /// As `open`, with closed segments of the journal kept as `keeping` says, and no longer.
     pub fn keeping(data: &Path, journal: Journal, clock: Clock, keeping: Keeping) -> Result<Self, Error> {
+        Self::with(data, journal, clock, Some(keeping))
+    }
+
+    fn with(data: &Path, journal: Journal, clock: Clock, keeping: Option<Keeping>) -> Result<Self, Error> {
         let shared = Arc::new(open::open(data, journal, clock, keeping)?);
         let behind = Arc::clone(&shared);
         let indexer = std::thread::Builder::new()
@@ -133,6 +137,9 @@ impl Shared {
     fn refuses(&self) -> Option<Error> {
         if !self.journal.is_writing() {
             return Some(unwritable(self.journal.health().state));
+        }
+        if self.journal.extent() == Extent::FarBeyond {
+            return Some(Error::Full("the ledger has far more than `ledger.max_bytes`".to_owned()));
         }
         if !self.lookup.is_whole() {
             return Some(lookup::away());

@@ -15,6 +15,7 @@ mod archive;
 mod chain;
 mod compaction;
 mod error;
+mod extent;
 mod frame;
 mod health;
 mod item;
@@ -36,6 +37,7 @@ mod writer;
 pub use chain::Head;
 pub use compaction::{Dropped, Retention};
 pub use error::{Error, Problem};
+pub use extent::{Extent, Sizes};
 pub use frame::REKEYED;
 pub use health::{Health, SYNC_BOUNDS, State};
 pub use item::{Item, MAX_EVENT, MAX_GROUP};
@@ -71,6 +73,8 @@ pub struct Options {
     pub sync_bytes: u64,
     /// How often a full disk is looked at again.
     pub look_every: Duration,
+    /// Bytes of all segments.
+    pub sizes: Sizes,
 }
 
 impl Default for Options {
@@ -84,6 +88,7 @@ impl Default for Options {
             sync_every: Duration::from_millis(100),
             sync_bytes: 1 << 20,
             look_every: Duration::from_secs(1),
+            sizes: Sizes::ANY,
         }
     }
 }
@@ -100,7 +105,20 @@ struct Owner {
     keys: Keys,
     queue: Arc<Queue>,
     epoch: u64,
+    sizes: Sizes,
     thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// A key that begins to seal has never sealed before: verifying takes a seal of one that was replaced for one by another writer.
+fn never_before(data: &Path, keys: &Keys, key: KeyId) -> Result<(), Error> {
+    let report = match check(data, &Against { keys: keys.clone(), ..Against::default() }) {
+        Err(Error::NoJournal(_)) => return Ok(()),
+        report => report?,
+    };
+    if report.stretches.iter().any(|stretch| stretch.key == Some(key)) {
+        return Err(Error::KeyReplaced { key });
+    }
+    Ok(())
 }
 
 impl Journal {
@@ -118,11 +136,15 @@ impl Journal {
 
     /// Like `open_sealed`, writing through what `wrap` makes of a segment's file.
     fn open_on(data: &Path, (options, keys): (Options, Keys), wrap: medium::Wrap) -> Result<Self, Error> {
+        let options = Options { segment_bytes: options.segment_bytes.min(options.sizes.most / 8), ..options };
         let place = place::Place::claim(data)?;
         let dir = place.dir.clone();
         compaction::sweep_unfinished(&dir).map_err(|source| Error::io("tidy", &dir, source))?;
         compaction::sweep(&dir)?;
         let recovered = recovery::recover(&place, &keys)?;
+        if let Some(key) = keys.sealing().filter(|key| recovered.key != Some(*key)) {
+            never_before(data, &keys, key)?;
+        }
         let epoch = place.next_epoch(recovered.epoch)?;
         let setting = writer::Setting { options, wrap, keys: keys.clone(), epoch };
         let writer = writer::Writer::new(place, setting, recovered)?;
@@ -134,7 +156,15 @@ impl Journal {
             .spawn(move || writer::run(writer, &shared))
             .map_err(|source| Error::io("start the journal's writer for", data, source))?;
         tracing::info!(%head, epoch, "the journal is open");
-        Ok(Self(Arc::new(Owner { data: data.to_owned(), dir, keys, queue, epoch, thread: Some(thread) })))
+        Ok(Self(Arc::new(Owner {
+            data: data.to_owned(),
+            dir,
+            keys,
+            queue,
+            epoch,
+            sizes: options.sizes,
+            thread: Some(thread),
+        })))
     }
 
     /// Queues `entry` to be written within [`Options::gather`] and synced within [`Options::sync_every`]. Never waits:
@@ -216,6 +246,20 @@ impl Journal {
     /// writing has ended. Costs nothing.
     pub fn is_writing(&self) -> bool {
         self.0.queue.is_writing()
+    }
+
+    /// Looks at how large the journal is, and remembers whether there is room in what it may have.
+    pub fn measure(&self) -> Result<Extent, Error> {
+        let dir = &self.0.dir;
+        let bytes = compaction::size(dir).map_err(|source| Error::io("measure", dir, source))?;
+        let extent = Extent::of(bytes, self.0.sizes);
+        self.0.queue.set_extent(extent);
+        Ok(extent)
+    }
+
+    /// Whether there was room in what the journal may have when it was last measured. Costs nothing.
+    pub fn extent(&self) -> Extent {
+        self.0.queue.extent()
     }
 
     /// How often this data directory was opened for writing, this time included. Durable before `open` returns, so no

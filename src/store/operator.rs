@@ -7,6 +7,7 @@ use super::state::claim::{Claim, Phase};
 use super::state::command::{Command, Settle};
 use super::state::event::Evidence;
 use crate::mcp::json::Text;
+use crate::mcp::json::fold::is_same_name;
 use crate::mcp::readable::is_misleading;
 use crate::model::ids::ActionId;
 use jiff::Timestamp;
@@ -132,7 +133,7 @@ pub async fn resolve(store: &dyn Store, action: ActionId, resolution: Resolution
     let Resolution { verdict, who, why } = resolution;
     let why = reason(&why, WHY).map_err(Unresolved::Unfit)?;
     let (key, claim) = store.find(action).await?.ok_or(Unresolved::NoClaim(action))?;
-    if claim.agent == who {
+    if is_same_name(&claim.agent, &who) {
         return Err(Unresolved::Own);
     }
     let phase = match verdict {

@@ -14,7 +14,7 @@ use super::tasks::heavy;
 use crate::model::ids::ServerName;
 use crate::model::scrub::KNOWN;
 use crate::model::side::SideDoor;
-use crate::model::tally::LOOK_ALIKES;
+use crate::model::tally::{FOREIGN_PROGRESS, LONG_META, LOOK_ALIKES, UNASKED_TASKS};
 use effects::Effects;
 use labels::{Hidden, Message, Pair, Server};
 use parking_lot::Mutex;
@@ -60,9 +60,11 @@ pub struct Metrics {
     refused: Family<Pair, Counter>,
     messages: Family<Message, Counter>,
     ledger_dropped: Counter,
+    dropped_early: Counter,
     heads: Family<Pair, Counter>,
     secrets_removed: Counter,
     look_alikes: Counter,
+    long_meta: Counter,
     heavy: Family<Pair, Counter>,
     sessions: Gauge,
     effects: Effects,
@@ -108,9 +110,11 @@ impl Metrics {
             refused: Family::default(),
             messages: Family::default(),
             ledger_dropped: Counter::default(),
+            dropped_early: Counter::default(),
             heads: Family::default(),
             secrets_removed: Counter::default(),
             look_alikes: Counter::default(),
+            long_meta: Counter::default(),
             heavy: Family::default(),
             sessions: Gauge::default(),
             effects: Effects::new(),
@@ -207,6 +211,11 @@ impl Metrics {
             self.ledger_dropped.clone(),
         );
         registry.register(
+            "toolgate_ledger_records_dropped_early",
+            "Records of the ledger that went before their age because it had more than `ledger.max_bytes`",
+            self.dropped_early.clone(),
+        );
+        registry.register(
             "toolgate_ledger_heads",
             "Heads of the ledger that were to be kept elsewhere, each place counted",
             self.heads.clone(),
@@ -220,6 +229,11 @@ impl Metrics {
             "toolgate_look_alikes",
             "Members of messages that only looked like known ones, refused or taken out",
             self.look_alikes.clone(),
+        );
+        registry.register(
+            "toolgate_long_meta",
+            "Messages of agents with a longer `_meta` than `meta_max_bytes`, refused, or in observe mode sent on",
+            self.long_meta.clone(),
         );
         registry.register(
             "toolgate_heavy",
@@ -343,6 +357,11 @@ impl Metrics {
         self.ledger_dropped.inc_by(entries);
     }
 
+    /// So many records went before their age so far.
+    pub fn dropped_early(&self, records: u64) {
+        self.dropped_early.inner().store(records, Ordering::Relaxed);
+    }
+
     /// A head of the ledger was to go to one place, and did or did not.
     pub fn head_left(&self, did: bool) {
         self.heads.get_or_create(&Pair("outcome", if did { "left" } else { "failed" })).inc();
@@ -392,8 +411,14 @@ impl Metrics {
     pub fn render(&self) -> String {
         self.secrets_removed.inner().store(KNOWN.removed(), Ordering::Relaxed);
         self.look_alikes.inner().store(LOOK_ALIKES.so_far(), Ordering::Relaxed);
+        self.long_meta.inner().store(LONG_META.so_far(), Ordering::Relaxed);
         for (outcome, count) in heavy::TALLY.read() {
             self.heavy.get_or_create(&Pair("outcome", outcome)).inner().store(count, Ordering::Relaxed);
+        }
+        for (reason, tally) in [("foreign_progress", &FOREIGN_PROGRESS), ("unasked_task", &UNASKED_TASKS)] {
+            if tally.so_far() > 0 {
+                self.dropped.get_or_create(&Pair("reason", reason)).inner().store(tally.so_far(), Ordering::Relaxed);
+            }
         }
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {

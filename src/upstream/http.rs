@@ -10,6 +10,7 @@ use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION, encode, name_
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::revision::{Era, Revision};
 use crate::model::reply::Fault;
+use crate::upstream::departure::Departure;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, Uri};
@@ -83,7 +84,7 @@ impl Connections {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Response<hyper::body::Incoming>, String> {
-        let mut request = Request::new(payload(body));
+        let mut request = Request::new(payload(body, None));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
@@ -120,6 +121,8 @@ pub struct Wire {
     pub session: Option<HeaderValue>,
     /// `Mcp-Param-…`, made from the final call.
     pub params: Vec<(String, String)>,
+    /// Whether a message of it may leave still; none when nobody takes it back.
+    pub departure: Option<Departure>,
 }
 
 impl Endpoint {
@@ -140,7 +143,9 @@ impl Endpoint {
     }
 
     fn request(&self, headers: HeaderMap, method: Method, wire: &Wire, body: Bytes) -> Result<Request<Payload>, Fault> {
-        let mut request = Request::new(payload(body));
+        // Whatever else is sent for it is no second message.
+        let departure = wire.departure.clone().filter(|_| method == Method::POST);
+        let mut request = Request::new(payload(body, departure));
         *request.method_mut() = method;
         *request.uri_mut() = self.0.uri.clone();
         *request.headers_mut() = headers;

@@ -45,28 +45,77 @@ impl Keeper for () {
     }
 }
 
-/// What a server's answer asks that the agent may not hear (2026-07-28), as words; none if it may hear all of it.
+/// May the agent hear a notification or a request: it, and all that is asked in a notification?
+pub fn hears(keeper: &dyn Keeper, spoken: &Spoken<'_>) -> Result<(), Unheard> {
+    let Spoken { caller, server, revision, message } = *spoken;
+    keeper.lets_through(spoken)?;
+    let said = Some(message).filter(|message| message.kind == Kind::Notification);
+    let asks = said.and_then(|said| asks_too_much(keeper, (caller, server, revision), said));
+    asks.map_or(Ok(()), |words| Err((INTERNAL, words)))
+}
+
+/// What a server's answer, or what it says of a task, asks that the agent may not hear, as words; none if it may hear all of it.
+/// Since 2026-07-28 servers ask with results; pages on the web they also ask for with errors (2025-11-25). Each question is
+/// recorded, so this is done once for each message.
 pub fn asks_too_much(
     keeper: &dyn Keeper,
     (caller, server, revision): (&Caller, &ServerName, &'static str),
-    answer: &Message,
+    said: &Message,
 ) -> Option<&'static str> {
-    let asked = answer.body.as_ref().filter(|_| !answer.is_error)?.get("inputRequests")?;
-    let Some(asked) = asked.members() else { return Some("the tool server asked for input in no form that is known") };
-    for (index, (_, question)) in asked.enumerate() {
-        let method = question.get("method");
-        let method = method.as_ref().and_then(Text::as_str).unwrap_or_default();
-        let message = Message::request(0, &method, question.get("params"));
-        let spoken = Spoken { caller, server, revision, message: &message };
-        if index >= QUESTIONS {
+    let body = said.body.as_ref()?;
+    let mut asked = Asked { keeper, caller, server, revision, questions: 0 };
+    if said.is_error {
+        return asked.by_error(body);
+    }
+    body.members()?.find_map(|(key, value)| match &*key {
+        "inputRequests" => asked.by_result(&value),
+        // How a task stands, and how it ended.
+        "task" | "result" => value.get("inputRequests").and_then(|requests| asked.by_result(&requests)),
+        "error" => asked.by_error(&value),
+        _ => None,
+    })
+}
+
+/// What one message asks.
+struct Asked<'a> {
+    keeper: &'a dyn Keeper,
+    caller: &'a Caller,
+    server: &'a ServerName,
+    revision: &'static str,
+    questions: usize,
+}
+
+impl Asked<'_> {
+    fn by_result(&mut self, requests: &Text) -> Option<&'static str> {
+        let Some(mut requests) = requests.members() else { return Some(NO_FORM) };
+        requests.find_map(|(_, question)| {
+            let method = question.get("method");
+            let method = method.as_ref().and_then(Text::as_str).unwrap_or_default();
+            self.question(&method, question.get("params"))
+        })
+    }
+
+    /// Whatever the code is: agents may look for pages in any error.
+    fn by_error(&mut self, error: &Text) -> Option<&'static str> {
+        let pages = error.at(&["data", "elicitations"])?;
+        // In no form that is known, it is judged as one that asks nothing.
+        let Some(pages) = pages.elements() else { return self.question("elicitation/create", None) };
+        pages.into_iter().find_map(|page| self.question("elicitation/create", Some(page)))
+    }
+
+    fn question(&mut self, method: &str, params: Option<Text>) -> Option<&'static str> {
+        self.questions += 1;
+        if self.questions > QUESTIONS {
             return Some("the tool server asked for more input than one answer may");
         }
-        if let Err((_, words)) = keeper.lets_through(&spoken) {
-            return Some(words);
-        }
+        let message = &Message::request(0, method, params);
+        let Self { keeper, caller, server, revision, .. } = *self;
+        keeper.lets_through(&Spoken { caller, server, revision, message }).err().map(|(_, words)| words)
     }
-    None
 }
+
+/// What an agent reads of questions that have another form than the revisions give them.
+const NO_FORM: &str = "the tool server asked for input in no form that is known";
 
 /// The error that stands for an answer which is withheld.
 pub fn withheld(answer: &Message, words: &str) -> Message {

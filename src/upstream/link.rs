@@ -4,6 +4,7 @@
 use super::Inbound;
 use super::Inbox;
 use super::child::{GRACE, Process};
+use super::departure::Departure;
 use super::http::{Endpoint, HttpExchange, Wire};
 use super::stdio::{Conversation, Ready};
 use crate::mcp::headers::SESSION;
@@ -13,6 +14,7 @@ use crate::mcp::revision::{Era, Revision};
 use crate::model::clock::Clock;
 use crate::model::reply::Fault;
 use crate::telemetry::tasks;
+use http::StatusCode;
 use http::header::HeaderValue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +37,8 @@ pub struct Link {
     heard: AtomicU64,
     /// Cancelled when the link is closed or lost.
     ended: CancellationToken,
+    /// One more for each exchange that may change something still.
+    kept: Arc<()>,
 }
 
 enum Carrier {
@@ -47,6 +51,7 @@ pub struct Exchange {
     /// Our id of the request.
     pub id: Text,
     source: Source,
+    kept: Option<Arc<()>>,
 }
 
 enum Source {
@@ -74,7 +79,8 @@ impl Link {
 
     fn new(carrier: Carrier, revision: Revision) -> Self {
         let heard = AtomicU64::new(now());
-        Self { carrier, revision, next: AtomicU64::new(1), heard, ended: CancellationToken::new() }
+        let (next, ended) = (AtomicU64::new(1), CancellationToken::new());
+        Self { carrier, revision, next, heard, ended, kept: Arc::default() }
     }
 
     /// Opens a legacy session over HTTP: sends `initialize` with `params` and keeps the session the server gives.
@@ -115,17 +121,22 @@ impl Link {
             Carrier::Http { endpoint, session } => {
                 let id = number(self.next.fetch_add(1, Ordering::Relaxed));
                 let message = message.with_id(id.clone());
-                let wire = Wire { revision: Some(self.revision), session: session.clone(), params };
+                let wire = Wire { params, ..self.wire(session.as_ref()) };
                 let exchange = HttpExchange::ready(endpoint, wire, message);
-                Ok(Exchange { id, source: Source::Http(Box::new(exchange)) })
+                Ok(Exchange { id, source: Source::Http(Box::new(exchange)), kept: None })
             }
             Carrier::Child { conversation, .. } => {
                 let (id, inbox, ready) = conversation.ready(message).await?;
                 let (ready, conversation) = (Some(ready), conversation.clone());
                 let source = Source::Lines { inbox, ready, conversation, id, open: true };
-                Ok(Exchange { id: number(id), source })
+                Ok(Exchange { id: number(id), source, kept: None })
             }
         }
+    }
+
+    /// What every request on it carries beside its body.
+    fn wire(&self, session: Option<&HeaderValue>) -> Wire {
+        Wire { revision: Some(self.revision), session: session.cloned(), ..Wire::default() }
     }
 
     /// Sends a request of our own and waits for its answer; whatever else arrives is passed over.
@@ -158,22 +169,32 @@ impl Link {
         self.has_session() && u128::from(silent()) >= long.as_millis()
     }
 
-    /// Whether the server still knows the session, as far as a `ping` tells: one that is slow is believed to.
-    pub async fn is_known(&self) -> bool {
-        tokio::time::timeout(PATIENCE, self.ping()).await.unwrap_or(true)
+    /// Whether the server still knows the session, as far as a `ping` tells: one that is slow is believed to. A fault says
+    /// nothing of the session: it may be a proxy's or a rate limiter's, while other calls go on in it.
+    pub async fn is_known(&self) -> Result<bool, Fault> {
+        tokio::time::timeout(PATIENCE, self.ping()).await.unwrap_or(Ok(true))
     }
 
     /// Any answer to it says that the session is known, also that there is no such method.
-    async fn ping(&self) -> bool {
-        let Ok(mut exchange) = self.request(Message::request(0, "ping", None), Vec::new()).await else { return false };
+    async fn ping(&self) -> Result<bool, Fault> {
+        let mut exchange = self.request(Message::request(0, "ping", None), Vec::new()).await?;
         loop {
             match exchange.next().await {
+                _ if exchange.session_is_gone() => return Ok(false),
                 Ok(Some(Inbound::Message(message))) if message.kind == Kind::Response => {
-                    return message.id.as_ref() == Some(&exchange.id) && !exchange.session_is_gone();
+                    let is_own = message.id.as_ref() == Some(&exchange.id);
+                    // So do servers that look the session up before they read the request.
+                    if is_own || exchange.is_bad_request() {
+                        return Ok(is_own);
+                    }
+                    return Err(
+                        exchange.unanswered("the tool server answered `ping` with an error that names no request")
+                    );
                 }
                 Ok(Some(Inbound::Interrupted(retry_ms))) => tokio::time::sleep(Duration::from_millis(retry_ms)).await,
                 Ok(Some(_)) => {}
-                Ok(None) | Err(_) => return false,
+                Ok(None) => return Err(Fault::after_sending("the tool server did not answer `ping`")),
+                Err(fault) => return Err(fault),
             }
         }
     }
@@ -182,8 +203,7 @@ impl Link {
     pub async fn notify(&self, message: Message) -> Result<(), Fault> {
         match &self.carrier {
             Carrier::Http { endpoint, session } => {
-                let wire = Wire { revision: Some(self.revision), session: session.clone(), params: Vec::new() };
-                endpoint.post(&message, &wire).await.map(|_| ())
+                endpoint.post(&message, &self.wire(session.as_ref())).await.map(|_| ())
             }
             Carrier::Child { conversation, .. } => conversation.notify(message).await,
         }
@@ -220,7 +240,7 @@ impl Link {
     /// Reads the standalone stream of a legacy HTTP session into `inbox` until the link ends.
     pub fn listen(self: &Arc<Self>, inbox: mpsc::Sender<Inbound>) {
         let Carrier::Http { endpoint, session } = &self.carrier else { return };
-        let wire = Wire { revision: Some(self.revision), session: session.clone(), params: Vec::new() };
+        let wire = self.wire(session.as_ref());
         let (endpoint, ended) = (endpoint.clone(), self.ended.clone());
         tasks::spawn("standalone stream", async move {
             tokio::select! {
@@ -247,15 +267,16 @@ impl Link {
         gone || self.ended.is_cancelled()
     }
 
-    /// Ends the conversation: the session is deleted, the child stopped.
+    /// Ends the conversation: the session is deleted, unless something in it may change something still, which its end could
+    /// cut in two; the child is stopped.
     pub async fn close(&self) {
         self.ended.cancel();
         match &self.carrier {
-            Carrier::Http { endpoint, session: Some(session) } => {
-                let wire = Wire { revision: Some(self.revision), session: Some(session.clone()), params: Vec::new() };
+            Carrier::Http { endpoint, session: Some(session) } if Arc::strong_count(&self.kept) == 1 => {
+                let wire = self.wire(Some(session));
                 let _ = tokio::time::timeout(CLOSING, endpoint.delete(&wire)).await;
             }
-            Carrier::Http { session: None, .. } => {}
+            Carrier::Http { .. } => {}
             Carrier::Child { process, conversation } => {
                 conversation.close();
                 let process = process.lock().await.take();
@@ -286,6 +307,29 @@ impl Exchange {
                 Ok(())
             }
         }
+    }
+
+    /// From now on it leaves only if `departure` lets it.
+    pub fn departs_by(&mut self, departure: Departure) {
+        match &mut self.source {
+            Source::Http(exchange) => exchange.departs_by(departure),
+            Source::Lines { ready: Some(ready), .. } => ready.departs_by(departure),
+            Source::Lines { ready: None, .. } => {}
+        }
+    }
+
+    /// As long as it lasts, no session of `link` is ended at the server.
+    pub fn keeps(&mut self, link: &Link) {
+        self.kept = Some(link.kept.clone());
+    }
+
+    /// Whether the server has begun to answer it, as far as that can be known before the answer is read.
+    pub fn is_heard(&self) -> bool {
+        matches!(&self.source, Source::Http(exchange) if exchange.is_heard())
+    }
+
+    fn is_bad_request(&self) -> bool {
+        matches!(&self.source, Source::Http(exchange) if exchange.has_status(StatusCode::BAD_REQUEST))
     }
 
     /// Whether the server says that the session is no more, of which this is a request.
@@ -341,7 +385,8 @@ fn negotiated(answer: &Message) -> Result<Revision, Fault> {
     let revision = version.as_deref().and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
     revision.ok_or_else(|| match version {
         Some(version) => {
-            Fault::unsent(format!("the tool server wants revision {}, which is not served", version.escape_debug()))
+            let shown: String = version.chars().take(64).collect();
+            Fault::unsent(format!("the tool server wants revision {}, which is not served", shown.escape_debug()))
         }
         None => Fault::unsent("the tool server answered `initialize` without a revision"),
     })

@@ -1,6 +1,7 @@
 //! The links that serve one agent: the shared modern ones, or those of its own legacy session.
 
 use super::Inbound;
+use super::departure::Departure;
 use super::link::{Exchange, Link};
 use super::owners::Tasks;
 use super::questions::Questions;
@@ -67,6 +68,8 @@ pub struct Sending {
     pub params: Vec<(String, String)>,
     /// It may change something: it is sent once, whatever the server says.
     pub changes: bool,
+    /// By which the gate, which waits for it, may take it back before it has left.
+    pub departure: Option<Departure>,
 }
 
 /// Why a request of an agent cannot wait for its answer.
@@ -159,7 +162,7 @@ impl Links {
     pub async fn request(
         &self,
         name: &ServerName,
-        Sending { message, params, changes }: Sending,
+        Sending { message, params, changes, departure }: Sending,
         mut begins: impl FnMut(&Arc<Link>, &Text) -> bool,
     ) -> Result<Option<(Arc<Link>, Exchange)>, Fault> {
         let link = if changes { self.known(name).await } else { self.link(name).await };
@@ -168,9 +171,17 @@ impl Links {
         if !begins(&link, &exchange.id) {
             return Ok(None);
         }
+        if let Some(departure) = departure {
+            exchange.departs_by(departure);
+        }
+        if changes {
+            exchange.keeps(&link);
+        }
         let begun = exchange.begin().await;
-        if !exchange.session_is_gone() {
+        if exchange.is_heard() {
             link.heard();
+        }
+        if !exchange.session_is_gone() {
             return begun.map(|()| Some((link, exchange)));
         }
         tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
@@ -188,21 +199,20 @@ impl Links {
     }
 
     /// The link to a server for what is sent once only: where nothing was heard for long, the server is asked first whether
-    /// it knows the session.
+    /// it knows the session. One that it does not know is left alone, not ended: who says so may be wrong, and other calls
+    /// may be in flight in it.
     async fn known(&self, name: &ServerName) -> Result<Arc<Link>, Fault> {
         let link = self.link(name).await?;
         let after = self.servers.get(name.as_str()).map(|server| server.settings.ping_after);
         if !after.is_some_and(|after| link.is_idle(after)) {
             return Ok(link);
         }
-        if link.is_known().await {
+        if link.is_known().await? {
             link.heard();
             return Ok(link);
         }
-        tracing::info!(server = %name, "the tool server does not answer in the session; a new one is opened");
+        tracing::info!(server = %name, "the tool server no longer knows the session; a new one is opened");
         self.give_up(&link).await;
-        let given_up = link;
-        crate::telemetry::tasks::spawn("given up session", async move { given_up.close().await });
         self.link(name).await
     }
 

@@ -5,17 +5,23 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
 use crate::model::caller::Caller;
 use crate::model::ids::{AgentId, ServerName, TenantId, ToolName};
-use crate::model::work::{self, Spent};
+use crate::model::tally::FOREIGN_PROGRESS;
+use crate::model::work;
 use crate::telemetry::tasks::heavy;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+/// What tells how far a request or task is.
+pub(super) const PROGRESS: &str = "notifications/progress";
 /// What a server tells of a task outside any request: before 2026-07-28, and since.
 const TOLD: [&str; 2] = ["notifications/tasks/status", "notifications/tasks"];
 
-/// What the contract of a call makes of what its tool says, before an agent reads it.
+/// What the contract of a call makes of what its tool says, before an agent reads it. What it asks is judged elsewhere: this
+/// may be done twice.
 pub trait Shaping: Send + Sync {
+    /// Whose call it is.
+    fn agent(&self) -> &AgentId;
     /// The result of the call, or the error that it ended with.
     fn result(&self, answer: Message) -> Message;
     /// What says how its task stands; when that has ended, its result or error is inside.
@@ -24,34 +30,42 @@ pub trait Shaping: Send + Sync {
     fn remark(&self, said: Message) -> Option<Message>;
     /// What stands for a result, or for what says how a task stands, that cannot be shaped in time.
     fn too_costly(&self, said: Message) -> Message;
+    /// Does the contract have people decide about its calls?
+    fn is_held(&self) -> bool;
+    /// The same, to be taken elsewhere.
+    fn owned(&self) -> Arc<dyn Shaping>;
 }
 
 /// `said` as `shape` makes it, on the pool when it is too heavy for here.
 pub async fn shaped(
     shaping: &dyn Shaping,
-    owned: impl FnOnce() -> Arc<dyn Shaping>,
     shape: impl Fn(&dyn Shaping, Message) -> Message + Copy + Send + 'static,
     said: Message,
 ) -> Message {
     let there = || {
-        let (shaping, said) = (owned(), said.clone());
+        let (shaping, said) = (shaping.owned(), said.clone());
         move || shape(&*shaping, said)
     };
-    let done = heavy::done(|| shape(shaping, said.clone()), there).await;
+    let done = heavy::done(shaping.agent(), || shape(shaping, said.clone()), there).await;
     done.unwrap_or_else(|_| shaping.too_costly(said))
 }
 
-/// What a tool says on its way, as the agent may read it; none if it is withheld, which it is if shaping it takes too much.
-pub fn remarked(shaping: &dyn Shaping, said: Message) -> Option<Message> {
-    work::within(work::INLINE, || shaping.remark(said)).unwrap_or(None)
+/// What a tool says on its way, as the agent may read it; none if it is withheld. A question waits for the pool when shaping
+/// it takes too much, since its tool waits for an answer; a notification is withheld then.
+pub async fn remarked(shaping: &dyn Shaping, said: &Message) -> Option<Message> {
+    if said.kind != Kind::Request {
+        return work::within(work::INLINE, || shaping.remark(said.clone())).unwrap_or(None);
+    }
+    let there = || {
+        let (shaping, said) = (shaping.owned(), said.clone());
+        move || shaping.remark(said)
+    };
+    heavy::done(shaping.agent(), || shaping.remark(said.clone()), there).await.unwrap_or(None)
 }
 
-impl Owned {
-    /// What says how the task stands, as the agent may read it.
-    pub fn standing(&self, said: Message) -> Message {
-        let shaped = work::within(work::INLINE, || self.shaping.standing(said.clone()));
-        shaped.unwrap_or_else(|Spent| self.shaping.too_costly(said))
-    }
+/// Does a server tell by it how a task stands?
+pub fn is_of_task(said: &Message) -> bool {
+    said.kind == Kind::Notification && TOLD.contains(&said.method.as_str())
 }
 
 /// A caller's task.
@@ -61,6 +75,8 @@ pub struct Owned {
     pub server: ServerName,
     /// The tool that was called for it.
     pub tool: ToolName,
+    /// What the agent knows progress of the call by; it counts for the task as well (PROTOCOL §6.2).
+    pub token: Option<Text>,
     /// By the contract as it was when the tool was called.
     pub shaping: Arc<dyn Shaping>,
 }
@@ -76,7 +92,8 @@ pub struct Tasks {
 
 #[derive(Default)]
 struct Kept {
-    owners: HashMap<Key, Owned>,
+    /// Of each server at most one: two may give the same id.
+    owners: HashMap<Key, Vec<Owned>>,
     order: VecDeque<Key>,
 }
 
@@ -87,16 +104,53 @@ fn key(caller: &Caller, id: &Text) -> Key {
     (caller.agent.clone(), caller.tenant.clone(), id.as_bytes().to_vec())
 }
 
+/// What a result says of a task, in one pass over it.
+#[derive(Default)]
+struct Said {
+    /// It is one by its own word.
+    is_task: bool,
+    /// The id in it.
+    flat: Option<Text>,
+    /// The id in the task that it holds.
+    held: Option<Text>,
+    /// There is something to read.
+    has_content: bool,
+}
+
+impl Said {
+    fn of(result: &Text) -> Self {
+        let mut said = Self::default();
+        for (key, value) in result.members().into_iter().flatten() {
+            match &*key {
+                "resultType" => said.is_task = value.as_str().as_deref() == Some("task"),
+                "taskId" => said.flat = Some(value),
+                "task" => said.held = value.get("taskId"),
+                "content" => said.has_content = true,
+                _ => {}
+            }
+        }
+        said
+    }
+}
+
+/// Whether the result of a call is a task: by its own word, or because it holds a task and nothing else to read.
+pub fn is_task(result: &Text) -> bool {
+    let said = Said::of(result);
+    said.is_task || (said.held.is_some() && !said.has_content)
+}
+
 impl Tasks {
     /// Notes the task that the result of a call names, if it names one, as what `owned` says.
     pub fn note(&self, caller: &Caller, result: &Text, owned: impl FnOnce() -> Owned) {
-        let flat = || {
-            result.get("resultType").filter(|kind| kind.as_bytes() == b"\"task\"").and_then(|_| result.get("taskId"))
-        };
-        let Some(id) = flat().or_else(|| result.at(&["task", "taskId"])) else { return };
+        let Said { is_task, flat, held, .. } = Said::of(result);
+        let Some(id) = flat.filter(|_| is_task).or(held) else { return };
         let key = key(caller, &id);
-        let mut kept = self.kept.lock();
-        if kept.owners.insert(key.clone(), owned()).is_none() {
+        let (owned, mut kept) = (owned(), self.kept.lock());
+        let same = kept.owners.entry(key.clone()).or_default();
+        let is_new = same.is_empty();
+        same.retain(|other| other.server != owned.server);
+        same.push(owned);
+        if is_new {
             kept.order.push_back(key);
         }
         if kept.order.len() > KEPT
@@ -106,18 +160,41 @@ impl Tasks {
         }
     }
 
-    /// The caller's task of that id.
-    pub fn owned(&self, caller: &Caller, id: &Text) -> Option<Owned> {
-        self.kept.lock().owners.get(&key(caller, id)).cloned()
+    /// The caller's task of that id that `may` be meant; none if it could be one server's or another's.
+    pub fn owned(&self, caller: &Caller, id: &Text, may: impl Fn(&Owned) -> bool) -> Option<Owned> {
+        let same = self.kept.lock().owners.get(&key(caller, id)).cloned().unwrap_or_default();
+        let mut meant = same.into_iter().filter(may);
+        meant.next().filter(|_| meant.next().is_none())
     }
 
-    /// What a server said outside any request, as the agent may read it: of tasks it hears only its own.
-    pub fn heard(&self, caller: &Caller, said: Message, may: impl FnOnce(&Owned) -> bool) -> Option<Message> {
-        if said.kind != Kind::Notification || !TOLD.contains(&said.method.as_str()) {
+    /// Whether it is progress of a task of the caller that `may` be meant.
+    fn knows(&self, caller: &Caller, progress: &Message, may: impl Fn(&Owned) -> bool) -> bool {
+        let token = progress.body.as_ref().and_then(|params| params.get("progressToken"));
+        let Some(token) = token.map(|token| token.value()) else { return false };
+        let is_it = |owned: &Owned| owned.token.as_ref().is_some_and(|own| own.value() == token) && may(owned);
+        let kept = self.kept.lock();
+        let is_own = |agent: &AgentId, tenant: &Option<TenantId>| *agent == caller.agent && *tenant == caller.tenant;
+        kept.owners.iter().any(|((agent, tenant, _), same)| is_own(agent, tenant) && same.iter().any(is_it))
+    }
+
+    /// What a server said outside requests, or of a task, as the agent may read it: of tasks and their progress it hears only its
+    /// own, and nothing that takes too much to shape.
+    pub async fn heard(&self, caller: &Caller, said: Message, may: impl Fn(&Owned) -> bool) -> Option<Message> {
+        if said.kind == Kind::Notification && said.method == PROGRESS {
+            // Outside requests there is progress of tasks only.
+            let is_known = self.knows(caller, &said, may);
+            FOREIGN_PROGRESS.add(usize::from(!is_known));
+            return is_known.then_some(said);
+        }
+        if !is_of_task(&said) {
             return Some(said);
         }
         let id = said.body.as_ref().and_then(|params| params.get("taskId"))?;
-        let owned = self.owned(caller, &id).filter(may)?;
-        Some(owned.standing(said))
+        let Owned { shaping, .. } = self.owned(caller, &id, may)?;
+        let there = || {
+            let (shaping, said) = (shaping.clone(), said.clone());
+            move || shaping.standing(said)
+        };
+        heavy::done(&caller.agent, || shaping.standing(said.clone()), there).await.ok()
     }
 }

@@ -1,15 +1,19 @@
 //! One request of an agent to one server: sent, everything that arrives carried to the agent, given up in one place.
 
 use super::Inbound;
-use super::keeper::Spoken;
+use super::departure::Departure;
+use super::keeper::{Spoken, hears};
 use super::link::{Exchange, Link};
 use super::links::{Links, Sending, Waiting};
-use super::owners::{Shaping, remarked};
+use super::owners::{PROGRESS, Shaping, is_of_task, remarked};
 use super::questions::refuse;
+use crate::mcp::answer::INTERNAL;
+use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message};
 use crate::model::caller::Caller;
 use crate::model::ids::ServerName;
 use crate::model::reply::{Fault, Sent};
+use crate::model::tally::FOREIGN_PROGRESS;
 use crate::outlet::{Outgoing, Outlet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,8 +49,10 @@ pub struct Passage<'a> {
     pub waiting: &'a Waiting,
     /// Does the exchange end when the agent cancels it or goes away?
     pub stop_when_gone: bool,
-    /// What becomes of what the server says on the way, where a contract counts; the answer is for whoever asked.
+    /// What becomes of what the server says on the way, where a contract counts; the answer is left to the caller of this.
     pub shaping: Option<&'a dyn Shaping>,
+    /// What the agent knows progress of the task by that it asks about.
+    pub task_token: Option<&'a Text>,
 }
 
 /// How the passage ended.
@@ -61,11 +67,16 @@ pub enum Passed {
 impl Passage<'_> {
     /// Sends a request once and carries everything that arrives; returns the answer under the server's id. A server that
     /// works on what nobody waits for any more is told so.
-    pub async fn exchange(&self, outbound: Outbound<'_>) -> Result<Passed, Fault> {
+    pub fn exchange<'s>(&'s self, outbound: Outbound<'s>) -> impl Future<Output = Result<Passed, Fault>> + Send + 's {
+        self.departs(outbound, None)
+    }
+
+    /// The same; by `departure` the gate may take the request back as long as nothing of it has left.
+    pub async fn departs(&self, outbound: Outbound<'_>, departure: Option<Departure>) -> Result<Passed, Fault> {
         let Outbound { server, message, params, timeout, changes } = outbound;
-        let mut sent = None;
+        let (mut sent, asked) = (None, message.body.clone());
         let exchange = async {
-            let sending = self.links.request(server, Sending { message, params, changes }, |link, id| {
+            let sending = self.links.request(server, Sending { message, params, changes, departure }, |link, id| {
                 let waited_for = self.waiting.on(link, id);
                 sent = waited_for.then(|| (link.clone(), id.clone()));
                 waited_for
@@ -81,7 +92,7 @@ impl Passage<'_> {
                 // The agent's own cancellation may have overtaken the request.
                 link.cancel(&exchange.id, "the agent cancelled the request");
             }
-            match self.carry((server, &link), &mut exchange).await? {
+            match self.carry((server, &link), &mut exchange, asked.as_ref()).await? {
                 // An error that names no request may be about any.
                 Passed::Answer(answer) if changes && answer.id.as_ref() != Some(&exchange.id) => {
                     Err(exchange.unanswered("the tool server answered with an error that names no request"))
@@ -115,8 +126,13 @@ impl Passage<'_> {
         }
     }
 
-    async fn carry(&self, from: (&ServerName, &Arc<Link>), exchange: &mut Exchange) -> Result<Passed, Fault> {
-        let passage = self.until_gone(from, exchange);
+    async fn carry(
+        &self,
+        from: (&ServerName, &Arc<Link>),
+        exchange: &mut Exchange,
+        asked: Option<&Text>,
+    ) -> Result<Passed, Fault> {
+        let passage = self.until_gone(from, exchange, asked);
         tokio::pin!(passage);
         tokio::select! {
             biased;
@@ -130,7 +146,12 @@ impl Passage<'_> {
         tokio::time::timeout(LAST_WORDS, passage).await.unwrap_or(Ok(Passed::Gone(Sent::Maybe)))
     }
 
-    async fn until_gone(&self, from: (&ServerName, &Arc<Link>), exchange: &mut Exchange) -> Result<Passed, Fault> {
+    async fn until_gone(
+        &self,
+        from: (&ServerName, &Arc<Link>),
+        exchange: &mut Exchange,
+        asked: Option<&Text>,
+    ) -> Result<Passed, Fault> {
         let mut lost = false;
         loop {
             let inbound = if self.stop_when_gone {
@@ -149,6 +170,7 @@ impl Passage<'_> {
                 Some(Inbound::Message(message)) if message.kind == Kind::Response => {
                     return Ok(Passed::Answer(message));
                 }
+                Some(Inbound::Message(message)) if self.is_foreign(&message, asked) => continue,
                 Some(Inbound::Message(message)) => match self.towards_agent(from, message).await {
                     Some(message) => Outgoing::Message(Box::new(message)),
                     None => continue,
@@ -180,20 +202,49 @@ impl Passage<'_> {
     async fn towards_agent(&self, from: (&ServerName, &Arc<Link>), message: Message) -> Option<Message> {
         let (server, link) = from;
         let spoken = Spoken { caller: self.caller, server, revision: link.revision.as_str(), message: &message };
-        if let Err(unheard) = self.links.servers().keeper().lets_through(&spoken) {
+        if let Err(unheard) = hears(&**self.links.servers().keeper(), &spoken) {
             if message.kind == Kind::Request && self.links.legacy_questions().is_some() {
                 refuse(link, &message, unheard).await;
             }
             return None;
         }
-        let message = match self.shaping {
-            Some(shaping) => remarked(shaping, message)?,
-            None => message,
+        // Also on a stream that is of something else: whose task it is says what may be read of it (SECURITY §3C C4).
+        if is_of_task(&message) {
+            return self.links.tasks.heard(self.caller, message, |owned| owned.server == *server).await;
+        }
+        let Some(message) = self.remarked(&message).await else {
+            if message.kind == Kind::Request && self.links.legacy_questions().is_some() {
+                refuse(link, &message, (INTERNAL, "what it asks takes too much to check and to redact")).await;
+            }
+            return None;
         };
         match (message.kind, self.links.legacy_questions()) {
             (Kind::Request, questions) => questions?.ask(link, message).await,
             (_, Some(questions)) if message.method == "notifications/cancelled" => questions.take_back(link, message),
             _ => Some(message),
         }
+    }
+
+    /// What is said, as the contract lets the agent read it.
+    async fn remarked(&self, said: &Message) -> Option<Message> {
+        match self.shaping {
+            Some(shaping) => remarked(shaping, said).await,
+            None => Some(said.clone()),
+        }
+    }
+
+    /// Whether it is progress of another request than the one with these parameters (SECURITY §3A A12).
+    fn is_foreign(&self, said: &Message, asked: Option<&Text>) -> bool {
+        if said.kind != Kind::Notification || said.method != PROGRESS {
+            return false;
+        }
+        let token = asked.and_then(|params| params.at(&["_meta", "progressToken"]));
+        let told = said.body.as_ref().and_then(|params| params.get("progressToken")).map(|told| told.value());
+        let mut own = token.iter().chain(self.task_token);
+        let is_own = told.is_some_and(|told| own.any(|own| own.value() == told));
+        if !is_own {
+            FOREIGN_PROGRESS.add(1);
+        }
+        !is_own
     }
 }

@@ -75,6 +75,11 @@ impl Questions {
     }
 }
 
+/// What a server reads in place of an agent's answer that is not handed on.
+pub fn refused_answer(id: Text) -> Message {
+    Message::error(Some(id), INTERNAL, "the agent's answer was refused by toolgate", None)
+}
+
 /// Tells a server that its request goes nowhere.
 pub async fn refuse(link: &Link, message: &Message, (code, words): Unheard) {
     tracing::warn!(method = %message.method.escape_debug(), "a tool server's request was refused");

@@ -3,6 +3,7 @@
 //! Two tasks: one writes lines in the order they were queued, one reads and gives every message to whom it belongs
 //! (`routes.rs`). Neither waits for an agent: an inbox that is full loses notifications, never its answer.
 
+use super::departure::Departure;
 use super::{Inbox, Unsolicited};
 use crate::failpoint;
 use crate::mcp::message::Message;
@@ -55,6 +56,8 @@ struct Line {
     /// The request it is; none for notifications and responses.
     id: Option<u64>,
     bytes: Vec<u8>,
+    /// Whether it may leave still; none when nobody takes it back.
+    departure: Option<Departure>,
 }
 
 /// A request that has its id and its inbox, and a place in the queue that nobody else can take. Dropping it sends nothing.
@@ -145,6 +148,11 @@ impl Conversation {
 }
 
 impl Ready {
+    /// From now on it leaves only if `departure` lets it.
+    pub fn departs_by(&mut self, departure: Departure) {
+        self.line.departure = Some(departure);
+    }
+
     /// Queues the request.
     pub fn queue(self) {
         self.place.send(self.line);
@@ -155,7 +163,7 @@ impl Line {
     fn of(id: Option<u64>, message: &Message) -> Self {
         let mut bytes = Vec::from(message.encode());
         bytes.push(b'\n');
-        Self { id, bytes }
+        Self { id, bytes, departure: None }
     }
 }
 
@@ -174,8 +182,10 @@ impl Shared {
                 line = lines.recv() => line,
             };
             let Some(line) = line else { return };
-            // Given up while it waited: it never leaves.
-            if line.id.is_some_and(|id| !self.routes.begin(id)) {
+            // Given up while it waited: it never leaves. What begins to leave does so in whole, also when the agent no longer waits for it:
+            // half a line would be read as one with the next.
+            let is_taken_back = || line.departure.as_ref().is_some_and(|departure| departure.leaves().is_err());
+            if line.id.is_some_and(|id| !self.routes.begin(id)) || is_taken_back() {
                 continue;
             }
             let mut written = 0;

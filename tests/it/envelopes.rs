@@ -4,7 +4,7 @@
 use crate::harness::folding::{disagreement, read};
 use crate::harness::gate::Setup;
 use crate::harness::until;
-use crate::puppet::{Answer, Puppet, event, tool};
+use crate::puppet::{Answer, Puppet, Seen, event, tool};
 use crate::stage::{Agent, Gate, Launched, Reading, Settings};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -22,7 +22,7 @@ const META: [&str; 7] = [
 ];
 const RESULT: [&str; 6] = ["content", "structuredContent", "isError", "resultType", "requestState", "_meta"];
 
-fn policy() -> String {
+pub fn policy() -> String {
     "contracts:
   oracle__read: { purpose: test, actions: [read], secrets: [] }
   oracle__hidden: { purpose: test, actions: [read], secrets: [], owner_only: true }
@@ -30,7 +30,7 @@ fn policy() -> String {
     .to_owned()
 }
 
-async fn stage(observe: bool) -> (Puppet, Gate) {
+pub async fn stage(observe: bool) -> (Puppet, Gate) {
     let puppet = Puppet::with(vec![tool("read"), tool("hidden")]).await;
     let servers = vec![("oracle", puppet.url())];
     let settings = Settings { servers, callers: "", more: "", policy: policy(), observe };
@@ -84,7 +84,7 @@ fn is_plain(message: &Value) -> bool {
     !text.contains("foreign") && !text.contains("hidden") && disagreement(&text).is_none()
 }
 
-fn words(refused: &Value) -> &str {
+pub fn words(refused: &Value) -> &str {
     refused["error"]["message"].as_str().unwrap_or_default()
 }
 
@@ -182,6 +182,11 @@ async fn listening(puppet: &Puppet, agent: &Agent) -> Reading {
     standalone
 }
 
+/// Whether it is the error that a server reads in place of an answer that was refused.
+fn is_withheld(seen: &Seen) -> bool {
+    words(&seen.body).contains("refused by toolgate")
+}
+
 /// FINDINGS F2: a response that is a call for a peer that folds case; a notification that is a request.
 #[tokio::test]
 async fn f2_a_response_is_no_call_and_a_notification_no_request() {
@@ -209,14 +214,16 @@ async fn f2_a_response_is_no_call_and_a_notification_no_request() {
                 let refused = told.whole().await;
                 assert!(words(&refused).contains("only looks like"), "{refused}");
                 assert_eq!(refused["id"], json!(null));
+                // Its server is told that there will be no answer: the agent may never send another.
+                let told: Vec<Value> = puppet.seen().into_iter().filter(is_withheld).map(|seen| seen.body).collect();
+                assert_eq!(
+                    (told.len(), puppet.seen().len()),
+                    if left == "result" { (1, 1) } else { (0, 0) },
+                    "{told:?}"
+                );
             }
         }
         if !observe {
-            // The question is still open: the server gets the answer that is nothing but one.
-            agent.post(&response(&id)).await;
-            let seen = puppet.sees("the answer", |seen| seen.body.get("result").is_some()).await;
-            assert_eq!(seen.body, response(&json!("q")));
-            assert_eq!(puppet.seen().len(), 1, "{:?}", puppet.seen());
             assert!(gate.metric("toolgate_look_alikes_total").await >= 3.0);
         }
     }
@@ -308,8 +315,9 @@ async fn a2_nothing_foreign_comes_from_agents_over_http() {
                     }
                 }
             }
-            let seen = puppet.seen();
+            let mut seen = puppet.seen();
             assert!(seen.iter().all(|seen| is_plain(&seen.body)), "{seen:#?}");
+            seen.retain(|seen| !is_withheld(seen));
             assert_eq!(seen.is_empty(), !observe, "{seen:#?}");
         }
     }
@@ -335,11 +343,11 @@ async fn a2_nothing_foreign_comes_from_agents_on_stdio() {
                         bad["id"] = json!(format!("own {cases}"));
                     }
                     agent.say(&bad).await;
-                    if !observe {
-                        let refused = agent.hears().await;
-                        assert!(words(&refused).contains("only looks like"), "{bad} {refused}");
-                    } else if bad.get("id").is_some() && bad["method"].is_string() {
-                        assert!(agent.hears().await.get("id").is_some());
+                    // What wants no answer has none, or the next one would not be that of its request.
+                    if bad.get("id").is_some() && bad["method"].is_string() {
+                        let answer = agent.hears().await;
+                        assert_eq!(answer["id"], bad["id"], "{bad} {answer}");
+                        assert!(observe || words(&answer).contains("only looks like"), "{bad} {answer}");
                     }
                 }
             }
@@ -419,7 +427,7 @@ async fn f9_nothing_foreign_comes_from_servers_over_http() {
 }
 
 /// All messages up to the answer.
-async fn heard(reading: &mut Reading) -> Vec<Value> {
+pub async fn heard(reading: &mut Reading) -> Vec<Value> {
     let is_stream = reading.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
     if !is_stream {
         return vec![reading.whole().await];

@@ -9,8 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::task::JoinHandle;
 
+mod bodies;
 mod connections;
+mod extent;
 mod heads;
+mod refusals;
 
 const GOOD: &str = "good-token-0123456789";
 const GREEDY: &str = "greedy-token-0123456789";
@@ -18,14 +21,25 @@ const OPERATOR: &str = "operator-token-0123456789";
 
 /// A gate for a good and a greedy agent and one operator, before an oracle with a tool that reads and one that writes.
 async fn guarded(more: &str) -> (ToolServer, Gate) {
-    let oracle = Script::new().tool("read", Behaviour::Answers).tool("write", Behaviour::Answers).start().await;
+    let (oracle, setup) = prepared(more).await;
+    (oracle, setup.start().await)
+}
+
+/// The same, not started yet.
+async fn prepared(more: &str) -> (ToolServer, Setup) {
+    let schema = json!({ "type": "object", "properties": { "x": { "type": "string" }, "y": {}, "z": {} } });
+    let oracle = Script::new()
+        .tool_with("read", &schema, Behaviour::Answers)
+        .tool_with("write", &schema, Behaviour::Answers)
+        .start()
+        .await;
     let setup = Setup::new()
         .server("oracle", &oracle)
         .contracts(&[("oracle__read", "read"), ("oracle__write", "write")])
         .callers(&format!("  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"))
-        .operators(&format!("tokens: [ {{ name: ann, token: {OPERATOR} }} ]"))
+        .operators(&format!("tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor, resolver, switch] }} ]"))
         .more(more);
-    (oracle, setup.start().await)
+    (oracle, setup)
 }
 
 /// A good agent and an operator, who keep asking, each time on a new connection.

@@ -446,18 +446,34 @@ async fn a_person_is_shown_what_will_run() {
 async fn answers_to_the_server_are_shown_and_bound() {
     let stage = Stage::new().await;
     let bot = stage.bot();
-    let with = async |amount: u64| {
+    let asks = json!({ "resultType": "input_required", "requestState": "one" });
+    stage.puppet.answers(move |_| Answer::Result(asks.clone()));
+    let first = held(&call(&bot, "pay", json!({}), "k").await);
+    stage.allows(&first).await;
+    let given = call(&bot, "pay", json!({}), "k").await["result"]["requestState"].clone();
+    let with = async |agent: &Agent, amount: u64| {
         let answers = json!({ "sure": { "action": "accept", "content": { "amount": amount } } });
         let meta = json!({ "dev.toolgate/idempotencyKey": "k" });
-        let params = json!({ "name": "bank__pay", "arguments": {}, "inputResponses": answers, "requestState": "one", "_meta": meta });
-        bot.ask("tools/call", params).await
+        let params = json!({ "name": "bank__pay", "arguments": {}, "inputResponses": answers, "requestState": given, "_meta": meta });
+        agent.ask("tools/call", params).await
     };
-    let id = held(&with(31_337).await);
+    let id = held(&with(&bot, 31_337).await);
     let (status, shown) = stage.says(ANN, &["show", &id]).await;
     assert_eq!(status, 0, "{shown}");
     assert!(shown.contains("\"amount\": 31337") && shown.contains("\"requestState\": \"one\""), "{shown}");
+    let foreign = with(&stage.cat(), 31_337).await;
+    assert_eq!(foreign["error"]["data"]["code"], "schema_invalid", "another's state: {foreign}");
     let stage = stage.again(false).await;
     assert_eq!(stage.holds(1).await[0]["answers"]["inputResponses"]["sure"]["content"]["amount"], 31_337);
+    // Sealed before the restart, and run after it, once, with what was shown.
+    stage.allows(&id).await;
+    stage.puppet.forget();
+    let bot = stage.bot();
+    for _ in 0..2 {
+        with(&bot, 31_337).await;
+    }
+    assert_eq!(stage.puppet.executions(), 1);
+    assert_eq!(stage.puppet.seen()[0].body["params"]["requestState"], "one");
 }
 
 /// FINDINGS F4, SECURITY E1: `_meta` and `task` travel, so what a person allows is bound to them and shown, but for what is
@@ -481,6 +497,10 @@ async fn what_travels_beside_the_arguments_is_shown_and_bound() {
         (evil.clone(), None),
         (json!({ "com.acme/override": { "path": "/etc" } }), None),
         (json!({ "io.modelcontextprotocol/unheard-of": 1 }), None),
+        (json!({ "baggage": { "path": "/etc/passwd" } }), None),
+        (json!({ "tracestate": ["/etc/passwd"] }), None),
+        (json!({ "baggage": format!("path={}", "x".repeat(512)) }), None),
+        (json!({ "io.modelcontextprotocol/clientInfo": { "name": "x".repeat(2_048) } }), None),
         (json!({}), Some(json!({ "ttl": 1 }))),
         (json!({}), Some(json!({ "ttl": 2 }))),
     ];
@@ -493,7 +513,7 @@ async fn what_travels_beside_the_arguments_is_shown_and_bound() {
     assert_eq!(stage.puppet.executions(), 0, "another call than the one that was allowed");
     let (_, shown) = stage.says(ANN, &["show", &holds[1]]).await;
     assert!(shown.contains("\"path\": \"/etc/passwd\""), "{shown}");
-    let (_, shown) = stage.says(ANN, &["show", &holds[4]]).await;
+    let (_, shown) = stage.says(ANN, &["show", &holds[8]]).await;
     assert!(shown.contains("\"task\"") && shown.contains("\"ttl\": 1"), "{shown}");
     let (_, shown) = stage.says(ANN, &["show", &holds[0]]).await;
     assert!(!shown.contains("travels beside"), "{shown}");
@@ -503,6 +523,6 @@ async fn what_travels_beside_the_arguments_is_shown_and_bound() {
     assert_eq!(code(&answer), None, "{answer}");
     assert_eq!(stage.puppet.executions(), 1);
     let stage = stage.again(false).await;
-    let kept = stage.holds(5).await;
+    let kept = stage.holds(9).await;
     assert!(kept.iter().any(|hold| hold["beside"]["_meta"] == evil), "{kept:?}");
 }

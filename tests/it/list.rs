@@ -273,16 +273,7 @@ async fn changed_tools_reach_agents_that_listen() {
         let making = Making { modern, legacy: !modern, tools: vec![tool("old")], ..Making::default() };
         let puppet = Puppet::start(making).await;
         let gate = Gate::start(Settings::observed(puppet.url())).await;
-        let mut agent = gate.agent().at("/mcp/oracle");
-        let mut listening = if modern {
-            let wanted = json!({ "notifications": { "toolsListChanged": true } });
-            let mut listening = agent.post(&agent.request("subscriptions/listen", wanted)).await;
-            assert_eq!(listening.message().await["method"], "notifications/subscriptions/acknowledged");
-            listening
-        } else {
-            agent = agent.initialized().await;
-            agent.get(None).await
-        };
+        let (agent, mut listening) = gate.agent().at("/mcp/oracle").listens_for_tools(modern).await;
         until("toolgate listens", || async { (puppet.listeners() > 0).then_some(()) }).await;
         puppet.changes_tools(vec![tool("new"), tool("newer")]).await;
         assert_eq!(listening.message().await["method"], "notifications/tools/list_changed");

@@ -11,6 +11,7 @@ mod approvals;
 mod arguments;
 mod bad_input;
 mod before_hooks;
+mod belongings;
 mod calls;
 mod canary;
 mod chaos;
@@ -68,6 +69,7 @@ mod synced;
 mod tasks;
 mod together;
 mod traces;
+mod unsent;
 mod versions;
 
 use harness::{puppet, stage};

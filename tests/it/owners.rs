@@ -225,6 +225,8 @@ async fn nobody_reads_the_data_directory() {
     setup.write();
     held(&setup, vec![ask(1, json!({ "to": CANARY }))]).await;
     let data = setup.directory().join("data");
+    // As if it had been started before.
+    fs::write(data.join("round-key"), "5a".repeat(32)).unwrap();
     open_up(&data);
     mode(setup.directory(), 0o755);
     let gate = setup.start_at_once().await;
@@ -262,6 +264,8 @@ async fn nothing_planted_in_the_data_directory_is_used() {
         "children",
         "results",
         "sent",
+        "round-key",
+        "round-key.new",
     ] {
         for how in ["link to a file", "link to a directory", "nobody's file", "nobody's directory"] {
             if how.starts_with("nobody") && !is_root() {
@@ -302,7 +306,7 @@ async fn nothing_planted_in_the_data_directory_is_used() {
             cases += 1;
         }
     }
-    assert_eq!(cases, if is_root() { 13 * 4 } else { 13 * 2 });
+    assert_eq!(cases, if is_root() { 15 * 4 } else { 15 * 2 });
 }
 
 /// FINDINGS L6: the data directory is ours, whatever leads to it.
@@ -440,7 +444,7 @@ async fn its_memory_is_sealed() {
     until("its memory is sealed", || async {
         let limits = fs::read_to_string(proc.join("limits")).unwrap_or_default();
         let core = limits.lines().find(|line| line.starts_with("Max core file size"))?.to_owned();
-        // What can be seen of a process that is not dumpable belongs to root, whoever runs it.
+        // What can be seen of a process that is not dumpable belongs to root, whatever account runs it.
         let sealed = core.split_whitespace().skip(4).take(2).eq(["0", "0"])
             && fs::metadata(proc.join("environ")).ok()?.uid() == 0;
         sealed.then_some(())

@@ -217,6 +217,10 @@ async fn calls_that_need_input_travel_unchanged() {
     assert_eq!(puppet.seen()[0].body["params"], params);
     let decision = answer["result"]["_meta"].as_object_mut().unwrap().remove("dev.toolgate/decision");
     assert_eq!(decision.unwrap()["outcome"], "answered");
+    // The state is sealed, and the server's own is in it.
+    let state = answer["result"]["requestState"].take();
+    assert!(state.as_str().unwrap().starts_with("tg1."), "{state}");
+    answer["result"]["requestState"] = asked["requestState"].clone();
     assert_eq!(answer["result"], asked);
 }
 
@@ -248,8 +252,10 @@ fn done(id: &Value) -> Value {
 async fn streams_arrive_event_by_event() {
     let (puppet, gate) = stage().await;
     for agent in both(&gate).await {
-        for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))]
-        {
+        for (method, params) in [
+            ("tools/call", json!({ "name": "read", "_meta": { "progressToken": "p" } })),
+            ("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } })),
+        ] {
             puppet.forget();
             let server = puppet.holds(method);
             server.send(": still there\n\n".to_owned()).await.unwrap();
@@ -300,7 +306,7 @@ async fn a_legacy_server_asks_the_agent() {
         ("roots/list", json!({ "_meta": { "progressToken": 9 } }), json!("1")),
     ];
     let server = puppet.holds("tools/call");
-    let message = agent.request("tools/call", json!({ "name": "write" }));
+    let message = agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }));
     let poster = agent.clone();
     let call = message.clone();
     let calling = tokio::spawn(async move { poster.post(&call).await });
@@ -372,7 +378,10 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
     let [_, agent] = both(&gate).await;
     // So that the agent's ids and ours differ.
     agent.ask("prompts/list", json!({})).await;
-    for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))] {
+    for (method, params) in [
+        ("tools/call", json!({ "name": "read", "_meta": { "progressToken": "p" } })),
+        ("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } })),
+    ] {
         puppet.forget();
         let server = puppet.holds(method);
         let mut message = agent.request(method, params);
@@ -397,7 +406,10 @@ async fn a_legacy_cancellation_arrives_under_our_id() {
 async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     let (puppet, gate) = stage_in(false).await;
     let agent = gate.agent().at("/mcp/oracle");
-    for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))] {
+    for (method, params) in [
+        ("tools/call", json!({ "name": "read", "_meta": { "progressToken": "p" } })),
+        ("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } })),
+    ] {
         puppet.forget();
         let server = puppet.holds(method);
         server.send(event(&progress(1))).await.unwrap();
@@ -413,7 +425,8 @@ async fn an_agent_that_leaves_ends_reads_but_no_side_effects() {
     puppet.forget();
     let server = puppet.holds("tools/call");
     server.send(event(&progress(1))).await.unwrap();
-    let mut reading = agent.post(&agent.request("tools/call", json!({ "name": "write" }))).await;
+    let mut reading =
+        agent.post(&agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }))).await;
     assert_eq!(reading.message().await, progress(1));
     let id = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
     drop(reading);
@@ -434,8 +447,10 @@ async fn a_read_ends_before_the_server_has_said_anything() {
     let (puppet, gate) = stage_in(false).await;
     puppet.answers(|_| Answer::Silence);
     for agent in both(&gate).await {
-        for (method, params) in [("tools/call", json!({ "name": "read" })), ("resources/read", json!({ "uri": "x:y" }))]
-        {
+        for (method, params) in [
+            ("tools/call", json!({ "name": "read", "_meta": { "progressToken": "p" } })),
+            ("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } })),
+        ] {
             puppet.forget();
             let (message, poster) = (agent.request(method, params), agent.clone());
             let cancellation = json!({ "requestId": message["id"] });
@@ -547,7 +562,8 @@ async fn an_agent_that_does_not_read_holds_nothing_up() {
     let agent = gate.agent().at("/mcp/oracle");
     let server = puppet.holds("tools/call");
     server.send(event(&progress(0))).await.unwrap();
-    let unread = agent.post(&agent.request("tools/call", json!({ "name": "write" }))).await;
+    let unread =
+        agent.post(&agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }))).await;
     let id = puppet.sees("the call", |seen| seen.method() == "tools/call").await.body["id"].clone();
     let mut long = progress(1);
     long["params"]["message"] = json!("x".repeat(1 << 18));
@@ -568,7 +584,7 @@ async fn a_broken_legacy_stream_is_taken_up_again() {
     let server = puppet.holds("tools/call");
     server.send(event(&progress(1))).await.unwrap();
     server.send(event(&progress(2))).await.unwrap();
-    let message = agent.request("tools/call", json!({ "name": "write" }));
+    let message = agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }));
     let mut reading = agent.post(&message).await;
     let last = loop {
         if let Some(Block::Event { id, message: Some(_) }) = reading.next().await {
@@ -600,7 +616,8 @@ async fn a_stream_that_cannot_be_taken_up_again_leaves_the_outcome_unknown() {
     let server = puppet.holds("tools/call");
     server.send("id: 7\nretry: 10\ndata:\n\n".to_owned()).await.unwrap();
     drop(server);
-    let _reading = agent.post(&agent.request("tools/call", json!({ "name": "write" }))).await;
+    let _reading =
+        agent.post(&agent.request("tools/call", json!({ "name": "write", "_meta": { "progressToken": "p" } }))).await;
     let entries = gate.entries(1).await;
     assert_eq!(entries[0]["outcome"], "unknown", "{entries:?}");
     assert_eq!(puppet.executions(), 1);
@@ -664,7 +681,7 @@ async fn waiting_for_a_task_ends_with_the_agent() {
     });
     let data = gate.path("launched");
     let mut agent = Launched::start(gate.setup(), &["--data", data.to_str().unwrap()], true).await;
-    agent.call("read", json!({})).await;
+    agent.ask("tools/call", json!({ "name": "read", "task": {} })).await;
     let params = json!({ "taskId": "t-1" });
     agent.say(&json!({ "jsonrpc": "2.0", "id": 99, "method": "tasks/result", "params": params })).await;
     puppet.sees("the question for the result", |seen| seen.method() == "tasks/result").await;
@@ -678,7 +695,7 @@ async fn agents_may_use_the_same_ids() {
     let one = gate.agent().at("/mcp/oracle");
     let server = puppet.holds("resources/read");
     server.send(event(&progress(1))).await.unwrap();
-    let mut first = one.request("resources/read", json!({ "uri": "x:y" }));
+    let mut first = one.request("resources/read", json!({ "uri": "x:y", "_meta": { "progressToken": "p" } }));
     first["id"] = json!(1);
     let mut reading = one.post(&first).await;
     assert_eq!(reading.message().await, progress(1));

@@ -37,16 +37,7 @@ async fn l7_a_change_that_nobody_tells_is_found() {
         let (approved, said, wrong) = run(&setup, &["pins", "approve", "--all"]).await;
         assert_eq!((approved, wrong.as_str()), (0, ""), "{said}");
         let gate = Gate { gate: setup.start().await };
-        let mut agent = gate.agent().at("/mcp/oracle");
-        let mut listening = if modern {
-            let wanted = json!({ "notifications": { "toolsListChanged": true } });
-            let mut listening = agent.post(&agent.request("subscriptions/listen", wanted)).await;
-            assert_eq!(listening.message().await["method"], "notifications/subscriptions/acknowledged");
-            listening
-        } else {
-            agent = agent.initialized().await;
-            agent.get(None).await
-        };
+        let (agent, mut listening) = gate.agent().at("/mcp/oracle").listens_for_tools(modern).await;
         until("both are listed", || async { (agent.tools().await == ["pay", "look"]).then_some(()) }).await;
         assert_eq!(code(&agent.call("pay", json!({})).await), None, "{case}");
 

@@ -123,6 +123,39 @@ async fn what_a_step_makes_is_judged_again() {
     }
 }
 
+/// FINDINGS F3: a step that takes more than a serving thread gives is taken elsewhere, as `explain` does; a rule or a step that
+/// takes more than anybody gives refuses the call, and the ledger names the stage that it was spent in.
+#[tokio::test]
+async fn heavy_steps_and_rules_are_taken_elsewhere() {
+    // What each part of an expression can take is estimated by all that it reads.
+    let line = format!("[{}].size() + arguments.v.size()", vec!["1"; 1_900].join(","));
+    let step = |lines: usize| {
+        let computed: Vec<String> = (0..lines).map(|nth| format!("/total{nth}: \"{line}\"")).collect();
+        format!("    rewrite: [ {{ name: count, compute: {{ {} }} }} ]\n", computed.join(", "))
+    };
+    let rule = |lines: usize| format!("      - {{ code: never, when: \"{line} < 0\" }}\n").repeat(lines);
+    for (policy, refusal, at) in [
+        (step(1), None, "dispatch"),
+        (step(4), Some("schema_invalid"), "rewrite"),
+        (rule(1), None, "dispatch"),
+        (rule(4), Some("schema_invalid"), "rules"),
+    ] {
+        let (server, gate, agent) = stage(&policy, "enforce").await;
+        let arguments = json!({ "tenant_id": "t_001", "amount": 1, "v": vec![1; 7_000] });
+        let answer = agent.call("oracle__pay", arguments).await;
+        let entry = gate.entries(1).await.remove(0);
+        assert_eq!(entry["aborted_reason"].as_str(), refusal, "{at}: {answer:?}");
+        assert_eq!(answer.is_done(), refusal.is_none(), "{answer:?}");
+        assert_eq!(entry["stage"], at, "{entry}");
+        assert_eq!(server.executions().len(), usize::from(refusal.is_none()));
+        let metrics = gate.operators("/metrics").await;
+        let was_heavy = metrics
+            .lines()
+            .any(|line| line.starts_with("toolgate_heavy_total") && !line.ends_with(" 0") && !line.contains("full"));
+        assert!(was_heavy, "{at}: taken where it was served");
+    }
+}
+
 /// A tool with two uses, of which the second one is not everybody's and changes something.
 const VARIED: &str = "contracts:
   oracle__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: oracle__file } } }

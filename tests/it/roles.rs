@@ -12,7 +12,7 @@ const PAY: &str = "oracle__pay";
 const CANARY: &str = "CANARY-HELD-ARGUMENT";
 const CALLERS: &str = "  - { agent: bot, token: token-of-the-agent-bot }\n";
 
-/// Operators by name, with their roles. One is named like the agent; `lead` is what the held calls ask for.
+/// Operators by name, with their roles. One is named like the agent but for case; `lead` is what the held calls ask for.
 const EVERYBODY: [(&str, &[&str]); 8] = [
     ("none", &[]),
     ("lead", &["lead"]),
@@ -21,7 +21,7 @@ const EVERYBODY: [(&str, &[&str]); 8] = [
     ("switch", &["switch"]),
     ("auditor", &["auditor"]),
     ("sre", &["sre", "oncall"]),
-    ("bot", &["lead", "approver", "resolver", "switch", "auditor", "sre"]),
+    ("Bot", &["lead", "approver", "resolver", "switch", "auditor", "sre"]),
 ];
 
 /// What can be asked of the door, and how it is asked: of a call, a tool, or a hold of the operator's own.
@@ -59,17 +59,17 @@ impl Rules {
     /// What the door has to answer, for an operator of this name with these roles.
     fn status(&self, asked: &str, (name, roles): (&str, &[&str])) -> u16 {
         let may = match asked {
-            "resolve" => self.may("resolve", roles) && name != "bot",
+            "resolve" => self.may("resolve", roles) && name != "Bot",
             "calls" => self.may("resolve", roles) || self.may("audit", roles),
             "disable" | "enable" => self.may("switch", roles),
-            "allow" | "deny" => roles.contains(&"lead") && name != "bot",
+            "allow" | "deny" => roles.contains(&"lead") && name != "Bot",
             _ => true,
         };
         if may { 200 } else { 403 }
     }
 
     fn sees_arguments(&self, (name, roles): (&str, &[&str])) -> bool {
-        self.may("audit", roles) || roles.contains(&"lead") && name != "bot"
+        self.may("audit", roles) || roles.contains(&"lead") && name != "Bot"
     }
 }
 
@@ -151,12 +151,21 @@ async fn a_verb_takes_its_role() {
     let mut cases = 0;
     for rules in Rules::all() {
         let stage = Stage::new(&rules).await;
+        let mut unproven = 0;
         for operator @ (name, _) in EVERYBODY {
             for asked in ASKED {
                 for bearer in [None, Some(""), Some("token-of-nobody-at-all"), Some("token-of-the-agent-bot")] {
                     let answer = stage.asks(asked, name, bearer).await;
-                    let expected = if asked == "readyz" && bearer.is_none() { 200 } else { 401 };
-                    assert_eq!(answer.status, expected, "{asked} with {bearer:?}: {}", answer.text());
+                    let is_open = asked == "readyz" && bearer.is_none();
+                    unproven += usize::from(!is_open);
+                    let is_expected = match answer.status {
+                        200 => is_open,
+                        401 => !is_open,
+                        // One address may prove nothing so often.
+                        429 => unproven > 300,
+                        _ => false,
+                    };
+                    assert!(is_expected, "{asked} with {bearer:?}: {} {}", answer.status, answer.text());
                     if asked == "readyz" && bearer.is_none() {
                         assert_eq!(answer.message(), json!({ "status": "ready", "ready": true }));
                     }
@@ -170,7 +179,9 @@ async fn a_verb_takes_its_role() {
                 if expected == 403 {
                     let told: Value = serde_json::from_str(&told).unwrap();
                     assert!(told["error"].is_string() && told["hint"].is_string(), "{told}");
-                    let missing = asked != "resolve" || name != "bot";
+                    let listed = told["error"].as_str().unwrap().contains("may list calls ");
+                    assert!(listed == (asked == "calls"), "{name} {asked}: {told}");
+                    let missing = asked != "resolve" || name != "Bot";
                     assert!(!missing || told.to_string().contains("admin."), "{name} {asked}: {told}");
                 }
                 let sees = ["holds", "hold"].contains(&asked) && rules.sees_arguments(operator);

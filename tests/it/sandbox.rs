@@ -178,7 +178,7 @@ fn limits_hold() {
     assert_ne!(guarded(place.path(), Some(&sandbox), big).0, 0, "a file beyond its limit");
 }
 
-/// SECURITY §3I: a program that gives its owner's rights to whoever starts it gives none.
+/// SECURITY §3I: a program that gives its owner's rights to the account that starts it gives none.
 #[test]
 #[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
 fn no_rights_are_gained() {
@@ -189,10 +189,10 @@ fn no_rights_are_gained() {
     }
     let place = place();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let program = place.path().join("whoever");
+    let program = place.path().join("setuid");
     std::fs::copy("/usr/bin/id", &program).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
-    let script = "setpriv --reuid 65534 --clear-groups ./whoever -u";
+    let script = "setpriv --reuid 65534 --clear-groups ./setuid -u";
     let (code, said) = guarded(place.path(), None, script);
     if (code, said.trim()) != (0, "0") {
         eprintln!(

@@ -116,7 +116,7 @@ async fn a_rewritten_entry_is_found_with_the_key() {
         assert_eq!(code, i32::from(sealed), "{said}");
         let names_the_place = said.contains("DAMAGED: 00000000000000000001.journal at byte");
         assert_eq!(names_the_place && said.contains("was rewritten by someone without the key"), sealed, "{said}");
-        // Whoever has no key is told that he has none.
+        // An operator without the key is told so.
         let (code, said, _) = run(&setup, &["ledger", "verify", "--data", "data"]).await;
         assert!(code == 0 && said.contains(unproved), "{said}");
         if sealed {

@@ -460,23 +460,72 @@ async fn rounds_are_sent_once_each() {
     let setup = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "write")]).open_sides();
     let gate = setup.start().await;
     let agent = gate.agent();
-    let round = async |responses: Option<Value>| {
+    let round = async |responses: Option<Value>, state: &Value| {
         let mut params = json!({ "name": "oracle__pay", "arguments": { "key": "k" } });
         if let Some(responses) = responses {
             params["inputResponses"] = responses;
-            params["requestState"] = json!("one");
+            params["requestState"] = state.clone();
         }
         let mut message = crate::harness::agent::modern("tools/call", params);
         message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": {} });
         agent.post(&agent.mirrored(&message), message.to_string().as_bytes()).await
     };
-    let first = round(None).await;
+    let first = round(None, &Value::Null).await;
+    let state = first.message()["result"]["requestState"].clone();
     assert_eq!(first.message()["result"]["resultType"], "input_required", "{first:?}");
     let answers = json!({ "sure": { "action": "accept", "content": {} } });
-    assert_eq!(heard(&round(Some(answers.clone())).await), "Done");
+    assert_eq!(heard(&round(Some(answers.clone()), &state).await), "Done");
     assert_eq!(puppet.executions(), 2);
-    assert_eq!(heard(&round(Some(answers)).await), "Replayed");
+    assert_eq!(heard(&round(Some(answers), &state).await), "Replayed");
     assert_eq!(puppet.executions(), 2);
+}
+
+/// SEMANTICS §4, `input_required`: a retry of an earlier round that comes late is not sent again, before the end, after it, and
+/// when the round after it was not executed; it is given what the call's last round was.
+#[tokio::test]
+async fn late_retries_of_earlier_rounds_stay_here() {
+    let puppet = Puppet::with(vec![tool("pay")]).await;
+    puppet.answers(|seen| match seen.body["params"]["requestState"].as_str() {
+        None => puppet::Answer::Result(json!({ "resultType": "input_required", "requestState": "one" })),
+        Some("one") => puppet::Answer::Result(json!({ "resultType": "input_required", "requestState": "two" })),
+        Some(_) => puppet::Answer::Status(429),
+    });
+    let members = format!("url: \"{}\", not_executed: [429]", puppet.url());
+    let setup = Setup::new().server_with("oracle", &members).contracts(&[("oracle__pay", "write")]).open_sides();
+    let gate = setup.start().await;
+    let agent = gate.agent();
+    let round = async |state: &Value| {
+        let mut params = json!({ "name": "oracle__pay", "arguments": { "key": "k" } });
+        if state.is_string() {
+            params["requestState"] = state.clone();
+        }
+        let message = crate::harness::agent::modern("tools/call", params);
+        agent.post(&agent.mirrored(&message), message.to_string().as_bytes()).await
+    };
+    let state = |answer: &Answer| answer.message()["result"]["requestState"].clone();
+    let one = state(&round(&Value::Null).await);
+    let two = state(&round(&one).await);
+    assert_eq!(puppet.executions(), 2);
+    for early in [&Value::Null, &one, &Value::Null, &one] {
+        assert_eq!(state(&round(early).await), two, "what is asked now");
+    }
+    assert_eq!(puppet.executions(), 2, "earlier rounds are not sent again");
+    assert_eq!(round(&two).await.refusal(), "upstream_unavailable");
+    let refused = puppet.executions();
+    for early in [&Value::Null, &one] {
+        assert_eq!(
+            round(early).await.refusal(),
+            "outcome_unknown",
+            "that a later round did not run says nothing of it"
+        );
+    }
+    assert_eq!(puppet.executions(), refused);
+    puppet.answers(|_| puppet::Answer::Result(json!({ "content": [], "resultType": "complete" })));
+    assert_eq!(heard(&round(&two).await), "Done");
+    for early in [&Value::Null, &one, &two] {
+        assert_eq!(heard(&round(early).await), "Replayed");
+    }
+    assert_eq!(puppet.executions(), refused + 1);
 }
 
 /// What was answered is replayed after toolgate was killed and started again.

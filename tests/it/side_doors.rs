@@ -9,11 +9,13 @@ use crate::stage::{self, Agent};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+mod beside;
 mod lane;
+mod letters;
 mod servers;
 mod uris;
 
-/// The one who may do nothing, and whoever may read the documents.
+/// The one who may do nothing, and the one who may read the documents.
 const CALLERS: &str = "
   - { agent: carol, token: token-of-carol-the-agent }
   - { agent: alice, token: token-of-alice-the-agent }

@@ -7,7 +7,7 @@ use crate::puppet::{Answer, Puppet, Seen, event, tool};
 use crate::stage::{Agent, Gate, Reading};
 use serde_json::{Value, json};
 
-const POLICY: &str = "
+pub const POLICY: &str = "
 contracts:
   bank__undo: { purpose: Takes it back., actions: [write], secrets: [], side_effect: { writes: test, rollback: { tool: bank__pay } } }
   bank__pay:
@@ -21,7 +21,7 @@ const CALLERS: &str = "  - { agent: one, token: token-of-the-agent-one }
   - { agent: two, token: token-of-the-agent-two }
   - { agent: one, token: token-of-one-for-a-tenant, tenant: t_002 }
 ";
-const TOKENS: [&str; 2] = ["token-of-the-agent-one", "token-of-the-agent-two"];
+pub const TOKENS: [&str; 2] = ["token-of-the-agent-one", "token-of-the-agent-two"];
 const OF_A_TENANT: &str = "token-of-one-for-a-tenant";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -30,7 +30,7 @@ const RELATED: &str = "io.modelcontextprotocol/related-task";
 const FINE: &str = "[redacted], tel";
 const ENDINGS: [&str; 5] = ["short", "long", "odd", "bare", "error"];
 
-async fn stage() -> (Puppet, Gate) {
+pub async fn stage() -> (Puppet, Gate) {
     let schema = json!({ "type": "object", "properties": { "iban": { "type": "string" } }, "required": ["iban"] });
     let mut pay = tool("pay");
     pay["outputSchema"] = schema;
@@ -45,7 +45,7 @@ async fn stage() -> (Puppet, Gate) {
 }
 
 /// How a task ends: with its result, or its error.
-fn ending(how: &str) -> (&'static str, Value) {
+pub fn ending(how: &str) -> (&'static str, Value) {
     let content = |more: &str| json!([{ "type": "text", "text": format!("DE12 9999, tel 5550199{more}") }]);
     let full = |iban: Value, more: &str| json!({ "content": content(more), "structuredContent": { "iban": iban } });
     match how {
@@ -58,12 +58,12 @@ fn ending(how: &str) -> (&'static str, Value) {
     }
 }
 
-fn standing(id: &str, status: &str) -> Value {
+pub fn standing(id: &str, status: &str) -> Value {
     json!({ "taskId": id, "status": status, "statusMessage": "ask tel 5550199", "pollInterval": 5 })
 }
 
 /// The tool server: the argument `ends` names the task, and says how it ends.
-fn answer(seen: &Seen) -> Answer {
+pub fn answer(seen: &Seen) -> Answer {
     let params = &seen.body["params"];
     let is_modern = params["_meta"][CAPABILITIES].is_object();
     let id = params["taskId"].as_str().unwrap_or_default();
@@ -115,6 +115,9 @@ fn called(seen: &Seen, is_modern: bool) -> Answer {
 /// A request of an agent that knows of tasks.
 pub fn request(agent: &Agent, method: &str, params: Value) -> Value {
     let mut request = agent.request(method, params);
+    if agent.is_legacy() && method == "tools/call" {
+        request["params"]["task"] = json!({});
+    }
     if !agent.is_legacy() {
         request["params"]["_meta"][CAPABILITIES]["extensions"][EXTENSION] = json!({});
     }
@@ -126,7 +129,7 @@ async fn ask(agent: &Agent, method: &str, params: Value) -> Value {
 }
 
 /// Makes a task that ends like that; returns what was said on the way.
-async fn begin(agent: &Agent, (name, path): (&str, &str), ends: &str) -> Vec<Value> {
+pub async fn begin(agent: &Agent, (name, path): (&str, &str), ends: &str) -> Vec<Value> {
     // On each wire and at each address a call of its own.
     let arguments = json!({ "ends": ends, "legacy": agent.is_legacy(), "path": path });
     let params = json!({ "name": name, "arguments": arguments, "_meta": { "progressToken": "tel 1" } });
@@ -143,7 +146,7 @@ async fn begin(agent: &Agent, (name, path): (&str, &str), ends: &str) -> Vec<Val
 }
 
 /// What an agent may read of how the task of this id ended.
-fn judge(id: &str, ended: &Value, whole: &Value) {
+pub fn judge(id: &str, ended: &Value, whole: &Value) {
     assert!(!whole.to_string().contains("DE12") && !whole.to_string().contains("5550199"), "{id}: {whole}");
     let text = ended["content"][0]["text"].as_str().unwrap_or_default();
     match id {
@@ -223,6 +226,41 @@ async fn what_a_task_ends_with_is_shaped_like_any_result() {
 async fn another_callers_task_is_not_there() {
     for stranger in [TOKENS[1], OF_A_TENANT] {
         is_not_there_for(stranger).await;
+    }
+}
+
+/// SECURITY §3C C4: a second server that gives a task the id of another's takes nothing over: at an address of both, the id means
+/// neither; at that of one, its own.
+#[tokio::test]
+async fn a_task_stays_with_its_server() {
+    let (bank, evil) = (Puppet::with(vec![tool("pay")]).await, Puppet::with(vec![tool("take")]).await);
+    bank.answers(answer);
+    evil.answers(answer);
+    let contract = |name: &str| format!("  {name}: {{ purpose: test, actions: [read], secrets: [] }}\n");
+    let setup = Setup::new()
+        .server_with("bank", &format!("url: \"{}\"", bank.url()))
+        .server_with("evil", &format!("url: \"{}\"", evil.url()))
+        .policy(&format!("contracts:\n{}{}", contract("bank__pay"), contract("evil__take")))
+        .open_sides()
+        .callers(CALLERS);
+    let gate = Gate { gate: setup.start().await };
+    let agent = gate.agent().token(TOKENS[0]).at("/mcp");
+    let begin = async |name: &str| {
+        let made = ask(&agent, "tools/call", json!({ "name": name, "arguments": { "ends": "short" } })).await;
+        assert_eq!(made["result"]["taskId"], "short", "{made}");
+    };
+    begin("bank__pay").await;
+    let update = async |agent: &Agent| ask(agent, "tasks/cancel", json!({ "taskId": "short" })).await;
+    let heard = |puppet: &Puppet| puppet.seen().iter().filter(|seen| seen.method() == "tasks/cancel").count();
+    assert!(update(&agent).await.get("result").is_some());
+    assert_eq!((heard(&bank), heard(&evil)), (1, 0));
+    begin("evil__take").await;
+    let refused = update(&agent).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("ask at the address of one"), "{refused}");
+    assert_eq!((heard(&bank), heard(&evil)), (1, 0), "neither is guessed");
+    for (path, told) in [("/mcp/bank", (2, 0)), ("/mcp/evil", (2, 1))] {
+        assert!(update(&agent.clone().at(path)).await.get("result").is_some(), "{path}");
+        assert_eq!((heard(&bank), heard(&evil)), told, "{path}");
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn configuration(listen: &str, server: &str) -> String {
     format!(
         "listen: {listen}\nadmin: {{ listen: 127.0.0.1:0 }}\ndata: data\nservers:\n  \
          s100: {{ url: \"http://{server}/mcp/s100\" }}\n  s1000: {{ url: \"http://{server}/mcp/s1000\" }}\n\
-         callers:\n  - {{ agent: load, token: {TOKEN}, tenant: t_001, roles: [reader] }}\npolicies: [policy.yaml]\n"
+         callers:\n  - {{ agent: load, token: {TOKEN}, tenant: t_001, roles: [reader], rate: {{ calls: 1000000000, per: 1s }} }}\npolicies: [policy.yaml]\n"
     )
 }
 

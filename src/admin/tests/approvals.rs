@@ -163,6 +163,9 @@ async fn who_may_not_decide_changes_nothing() {
     ] {
         assert_eq!(desk.ask(Some(ANN), &path, Some(wrong)).await.0, 400, "{wrong}");
     }
+    let (status, told) = desk.ask(Some(ANN), &path, Some(&format!("{{\"why\":\"{}\"}}", "x".repeat(1 << 20)))).await;
+    assert_eq!(status, 413, "{told}");
+    assert!(told["error"].as_str().unwrap().starts_with("the request is longer than "), "{told}");
     let (_, told) = desk.decide(BOB, &id, "deny").await;
     assert_eq!(told["error"], "only an operator with one of these roles can decide: approver");
     let (_, told) = desk.decide(BOT, &id, "allow").await;

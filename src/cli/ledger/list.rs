@@ -70,12 +70,16 @@ impl List {
             (None, None) if entry.replayed => "(replayed)".to_owned(),
             (None, None) => String::new(),
         };
+        let outcome = match entry.count {
+            Some(count) => format!("{} ×{count}", plain(&entry.outcome)),
+            None => plain(&entry.outcome),
+        };
         row([
             &plain(&entry.time),
             &plain(&entry.action_id),
             &plain(&entry.user_id),
             &plain(&named(entry)),
-            &plain(&entry.outcome),
+            &outcome,
             &code,
             &format!("{:.1}", entry.latency_ms),
         ])

@@ -42,6 +42,9 @@ impl Replay {
         let mut text = String::new();
         let of = [&entry.action_id, &entry.user_id, &entry.tool].map(|word| plain(word));
         let _ = writeln!(text, "call {} · agent {} · tool {}", of[0], of[1], of[2]);
+        if let Some(count) = entry.count {
+            let _ = writeln!(text, "note: the entry stands for {count} calls; the last of them is judged");
+        }
         let mut screen = Screen { policy: &policy, out: text };
         let judged = self.judge(&mut screen, &entry)?;
         let mut text = screen.out;

@@ -8,17 +8,21 @@ use crate::guards::secrets::Source;
 use crate::model::counted::counted;
 use crate::store::journal::{Against, Keys, Proof, Report, Witness, check};
 use anyhow::Context as _;
+use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::path::Path;
 
-/// Bytes of a line of a file of heads, and lines of it; one is written every ten minutes.
+/// Bytes of a line of a file of heads.
 const LONGEST: u64 = 1 << 10;
+/// Heads that are compared, the newest; one is written every ten minutes.
 const MOST: usize = 4 << 20;
 
 /// The heads of a file, and what is to be said of them.
 #[derive(Default)]
 struct Kept {
-    heads: Vec<Witness>,
+    heads: VecDeque<Witness>,
+    /// Older ones that are not compared.
+    older: u64,
     /// Without a seal that can be checked.
     bare: usize,
     unreadable: usize,
@@ -29,7 +33,7 @@ struct Kept {
 impl Verify {
     pub(super) fn run(&self, place: &Place<'_>, out: &mut dyn Write) -> anyhow::Result<u8> {
         let keys = self.keys(place)?;
-        let kept = self.heads.as_ref().map(|file| read(file, &keys)).transpose()?;
+        let kept = self.heads.as_ref().map(|file| read(file, &keys, MOST)).transpose()?;
         let against = Against {
             keys,
             expected: self.expect_head,
@@ -136,7 +140,10 @@ fn say_seals(report: &Report, keys: &Keys, out: &mut dyn Write) -> anyhow::Resul
                 writeln!(out, "{records}: not sealed, and as they were when what follows was")?;
             }
             (None, _) => {
-                writeln!(out, "{records}: not sealed; whoever can write the data directory can have rewritten them")?;
+                writeln!(
+                    out,
+                    "{records}: not sealed; a process that can write the data directory can have rewritten them"
+                )?;
             }
         }
     }
@@ -157,11 +164,15 @@ fn say_heads(kept: &Kept, report: &Report, out: &mut dyn Write) -> anyhow::Resul
         )?,
         _ => writeln!(out, "NOTHING PROVED by the heads: none of them is of a record that is still here")?,
     }
+    if kept.older > 0 {
+        let older = counted(kept.older, "older head");
+        writeln!(out, "{older} of the file not compared: those that are vouch for all that is before them")?;
+    }
     if kept.bare > 0 {
         let bare = counted(kept.bare as u64, "head");
         writeln!(
             out,
-            "{bare} without a seal that can be checked: whoever can write that file could have written them"
+            "{bare} without a seal that can be checked: a process that can write that file could have written them"
         )?;
     }
     if kept.unreadable > 0 {
@@ -170,12 +181,12 @@ fn say_heads(kept: &Kept, report: &Report, out: &mut dyn Write) -> anyhow::Resul
     Ok(())
 }
 
-/// The heads in `file`. After the first one that is sealed, and with a key that seals, each has to be.
-fn read(file: &Path, keys: &Keys) -> anyhow::Result<Kept> {
+/// The heads in `file`, the newest `most` of them. After the first one that is sealed, and with a key that seals, each has to be.
+fn read(file: &Path, keys: &Keys, most: usize) -> anyhow::Result<Kept> {
     let opened = std::fs::File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
     let mut from = BufReader::new(opened);
     let (mut kept, mut sealed) = (Kept::default(), false);
-    for number in 1..=MOST {
+    for number in 1_u64.. {
         let mut line = Vec::new();
         if (&mut from).take(LONGEST).read_until(b'\n', &mut line)? == 0 {
             break;
@@ -197,7 +208,29 @@ fn read(file: &Path, keys: &Keys) -> anyhow::Result<Kept> {
         kept.forged = kept.forged.or_else(|| wrong.map(named));
         kept.bare += usize::from(proof == Proof::Bare);
         sealed |= proof == Proof::Sealed;
-        kept.heads.push(witness);
+        if kept.heads.len() == most {
+            kept.heads.pop_front();
+            kept.older += 1;
+        }
+        kept.heads.push_back(witness);
     }
     Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The newest heads of a long file stand last, and are the ones that count; what is wrong before them is still found.
+    #[test]
+    fn the_newest_heads_of_a_long_file_are_compared() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("heads");
+        let hash = "5e".repeat(32);
+        let line = |seq: u64| format!("{{\"seq\":{seq},\"hash\":\"{hash}\",\"time\":\"2026-01-01T00:00:00Z\"}}\n");
+        std::fs::write(&file, (1..=10).map(line).collect::<String>()).unwrap();
+        let kept = read(&file, &Keys::default(), 3).unwrap();
+        let seqs: Vec<u64> = kept.heads.iter().map(|witness| witness.head.seq).collect();
+        assert_eq!((seqs, kept.older, kept.bare), (vec![8, 9, 10], 7, 10));
+    }
 }

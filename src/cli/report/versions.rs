@@ -125,12 +125,13 @@ impl Versions {
 impl Version {
     fn add(&mut self, entry: &Entry) {
         self.last.clone_from(&entry.time);
-        self.calls += 1;
+        let count = entry.count.unwrap_or(1);
+        self.calls += count;
         // As `toolgate_calls_total` has it: what passes only because nothing is enforced has the code, too.
         let code = entry.aborted_reason.as_ref().or(entry.would_refuse.as_ref());
         match code.map(|code| Kind::of(code)) {
-            Some(Kind::Violation) => self.violations += 1,
-            Some(Kind::Overrun) => self.overruns += 1,
+            Some(Kind::Violation) => self.violations += count,
+            Some(Kind::Overrun) => self.overruns += count,
             Some(Kind::Other) | None => {}
         }
         self.gate.add(entry.gate_ms);
@@ -140,8 +141,8 @@ impl Version {
         // A call whose toolgate died has its intent only, which was written before anything was sent.
         let may_have_left = entry.event == "enter" && matches!(&*entry.outcome, "answered" | "unknown");
         if entry.attempts > 0 || may_have_left {
-            self.sent += 1;
-            self.successes += u64::from(entry.outcome == "answered" && entry.is_error != Some(true));
+            self.sent += count;
+            self.successes += if entry.outcome == "answered" && entry.is_error != Some(true) { count } else { 0 };
             let cost = entry.cost.unwrap_or_default();
             self.cost = (self.cost.0 + cost, cost.mul_add(cost, self.cost.1));
         }

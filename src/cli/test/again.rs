@@ -17,6 +17,7 @@ use crate::model::refusal::Refusal;
 use crate::policy::Policy;
 use crate::policy::pack::{Known, Pack};
 use crate::schema::Schema;
+use crate::side::sums::SEVERAL;
 use crate::store::journal::Error;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -72,7 +73,8 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
     let mut rows = BTreeMap::new();
     let unreadable = each(args, |entry| {
         let (then, now) = (recorded(&entry).to_owned(), judge.again(&entry));
-        count(&mut rows, Row { agent: entry.user_id, tool: entry.tool, then, now }, entry.action_id);
+        let calls = entry.count.unwrap_or(1);
+        count(&mut rows, Row { agent: entry.user_id, tool: entry.tool, then, now }, (calls, entry.action_id));
     })?;
     report(&judge.policy.version, (&rows, unreadable), args.json, out)?;
     Ok(u8::from(rows.keys().any(Row::has_changed)))
@@ -93,10 +95,10 @@ pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u
     Ok(unreadable)
 }
 
-fn count(rows: &mut BTreeMap<Row, Many>, row: Row, action_id: String) {
+fn count(rows: &mut BTreeMap<Row, Many>, row: Row, (calls, action_id): (u64, String)) {
     let others = || Row { agent: "…".to_owned(), tool: "…".to_owned(), ..row.clone() };
     let row = if rows.len() < MAX_ROWS || rows.contains_key(&row) { row } else { others() };
-    rows.entry(row).or_insert(Many { count: 0, action_id }).count += 1;
+    rows.entry(row).or_insert(Many { count: 0, action_id }).count += calls;
 }
 
 /// The arguments in the file, one object a line, by their hash.
@@ -142,6 +144,9 @@ impl Judge {
         let Some(caller) = recorded_by(policy, entry) else {
             return Now::Undecided("the configuration has no such agent any more");
         };
+        if entry.tool == SEVERAL {
+            return Now::Undecided("refusals of several tools are summed up in one entry");
+        }
         let tool = ToolName::new(&entry.tool);
         let admitted = match visible(policy, &caller, &tool, &mut Silent) {
             Ok(admitted) => admitted,
@@ -152,6 +157,11 @@ impl Judge {
         }
         if let Some(refusal) = admitted.rules().permission.refuses(&caller) {
             return Now::Verdict(refusal.code().to_owned());
+        }
+        if entry.count.is_some() {
+            return Now::Undecided(
+                "several calls are summed up in one entry, which has the arguments of the last only",
+            );
         }
         let audited = audited(entry);
         match audited.as_ref().or_else(|| self.arguments.get(sent_hash(entry))) {

@@ -38,6 +38,8 @@ pub(super) struct Asked {
 struct Violation {
     time: String,
     action_id: String,
+    /// How many calls the record stands for.
+    calls: u64,
     agent: String,
     tool: String,
     code: String,
@@ -116,27 +118,28 @@ impl Found {
         if !was_executed(&entry) {
             return;
         }
-        self.executed += 1;
+        let calls = entry.count.unwrap_or(1);
+        self.executed += calls;
         let (code, was_forbidden) = match (&entry.would_refuse, judge.again(&entry)) {
             (Some(code), _) => (code.clone(), true),
             (None, Now::Verdict(now)) if now != PASSED && now != recorded(&entry) => (now, false),
             (None, Now::Verdict(_)) if entry.unasked.is_empty() => return,
-            (None, Now::Verdict(_)) => return *self.undecided.entry(UNASKED).or_default() += 1,
-            (None, Now::Undecided(why)) => return *self.undecided.entry(why).or_default() += 1,
+            (None, Now::Verdict(_)) => return *self.undecided.entry(UNASKED).or_default() += calls,
+            (None, Now::Undecided(why)) => return *self.undecided.entry(why).or_default() += calls,
         };
         let (mut explained, mut expired) = (None, None);
         for (index, exemption) in all.iter().enumerate() {
             if exemption.fits(&entry.action_id, &entry.tool, &code) {
-                self.of[index] += 1;
+                self.of[index] += calls;
                 let first = if exemption.has_expired(today) { &mut expired } else { &mut explained };
                 first.get_or_insert(index);
             }
         }
         let (listed, count) = if explained.is_some() { &mut self.explained } else { &mut self.unexplained };
-        *count += 1;
+        *count += calls;
         if listed.len() < MAX_LISTED {
             let Entry { time, action_id, user_id: agent, tool, .. } = entry;
-            listed.push(Violation { time, action_id, agent, tool, code, was_forbidden, explained, expired });
+            listed.push(Violation { time, action_id, calls, agent, tool, code, was_forbidden, explained, expired });
         }
     }
 
@@ -149,7 +152,7 @@ impl Found {
     }
 
     fn unlisted(&self) -> u64 {
-        self.count() - (self.unexplained.0.len() + self.explained.0.len()) as u64
+        self.count() - self.all().map(|violation| violation.calls).sum::<u64>()
     }
 }
 
@@ -168,8 +171,9 @@ fn words(version: &str, found: &Found, (all, today): (&[Exemption], Date), out: 
             "TIME", "AGENT", "TOOL", "CODE", "FORBIDDEN", "ACTION"
         )?;
         for violation in found.all() {
-            let Violation { time, action_id, agent, tool, code, was_forbidden, .. } = violation;
+            let Violation { time, action_id, calls, agent, tool, code, was_forbidden, .. } = violation;
             let [time, action, agent, tool, code] = [time, action_id, agent, tool, code].map(|text| plain(text));
+            let code = if *calls > 1 { format!("{code} ×{calls}") } else { code };
             let since = if *was_forbidden { "then" } else { "now" };
             let explained = explained(violation, all);
             writeln!(out, "{time:30} {agent:16} {tool:32} {code:24} {since:9} {action:36} {explained}")?;
@@ -226,9 +230,9 @@ fn json(version: &str, found: &Found, (all, today): (&[Exemption], Date)) -> Val
         Some(json!({ "owner": owner, "until": until.to_string(), "because": because }))
     };
     let violations = found.all().map(|violation| {
-        let Violation { time, action_id, agent, tool, code, was_forbidden, explained, expired } = violation;
+        let Violation { time, action_id, calls, agent, tool, code, was_forbidden, explained, expired } = violation;
         json!({
-            "time": time, "action_id": action_id, "agent": agent, "tool": tool, "code": code, "was_forbidden": was_forbidden,
+            "time": time, "action_id": action_id, "calls": calls, "agent": agent, "tool": tool, "code": code, "was_forbidden": was_forbidden,
             "explained": who(*explained), "expired": who(*expired),
         })
     });

@@ -52,7 +52,7 @@ async fn strangers_give_way_to_strangers() {
 
 /// One caller's idle connections give way to another's, never those on which something is asked.
 #[tokio::test]
-async fn idle_connections_of_whoever_has_most_give_way() {
+async fn idle_connections_of_the_caller_with_most_give_way() {
     let crowd = Crowd::new(16);
     let (known, of_one) = (crowd.0.known, crowd.0.of_one);
     assert_eq!((known, of_one), (12, 9));

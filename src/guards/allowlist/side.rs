@@ -6,7 +6,8 @@ use super::layers::{Layer, Listed};
 use super::pattern::Pattern;
 use super::written::GROUP;
 use super::{Provenance, Rule, Verdict};
-use crate::mcp::uri::{Unclear, Uri};
+use crate::mcp::readable::composed;
+use crate::mcp::uri::{self, Unclear, Uri};
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::{SEPARATOR, ServerName};
@@ -31,7 +32,15 @@ pub struct SideSettings {
 pub(super) struct Side {
     door: SideDoor,
     allow: Option<Vec<Listed>>,
-    deny: Vec<Listed>,
+    deny: Vec<Denying>,
+}
+
+/// A pattern of `deny`. It holds against every reading of what is wanted, so it is read in every way itself.
+#[derive(Debug, Clone)]
+struct Denying {
+    listed: Listed,
+    /// As a server reads it that decodes first, where that differs ([`uri::loose`]).
+    loose: Option<Pattern>,
 }
 
 /// What somebody wants to reach at a server.
@@ -144,7 +153,9 @@ fn pattern_of(server: &ServerName, template: &str) -> Option<Pattern> {
     text.push_str(rest);
     let own = &text[server.as_str().len() + SEPARATOR.len()..];
     let is_clear = !own.contains(['\\', '%']) && !own.split(['/', '?', '#']).any(|part| matches!(part, "." | ".."));
-    (is_clear && text.len() <= crate::mcp::uri::LONGEST).then(|| Pattern::of_text(&text))
+    // Where a part that is open leaves no URI to read, its letters are compared.
+    let form = Uri::read_pattern(own).map_or_else(|_| composed(own).into_owned(), |read| read.as_str().to_owned());
+    (is_clear && text.len() <= uri::LONGEST).then(|| Pattern::of_text(&named(server, &form)))
 }
 
 // === impl Side ===
@@ -161,30 +172,29 @@ impl Side {
                 each.collect()
             })
         };
-        let deny = list("deny", &written.deny);
+        let deny = list("deny", &written.deny).into_iter().map(|listed| Denying::of(door, listed)).collect();
         let allow = written.allow.as_deref().map(|allow| list("allow", allow));
         Self { door, allow, deny }
     }
 
     fn judge(&self, wanted: &Wanted) -> Verdict<'_> {
-        if let Some(denied) = self.deny.iter().find(|listed| wanted.is_denied_by(listed.pattern())) {
-            return Verdict::Denied(denied.shown());
+        if let Some(denied) = self.deny.iter().find(|denying| denying.holds(wanted)) {
+            return Verdict::Denied(denied.listed.shown());
         }
         let Some(allow) = &self.allow else { return Verdict::Passed };
-        match &wanted.how {
-            How::Text => {
-                let find = |text: &String| allow.iter().find(|listed| listed.pattern().matches(text));
-                let found: Vec<_> = wanted.whole.iter().map(find).collect();
-                match found.first() {
-                    Some(Some(first)) if found.iter().all(Option::is_some) => Verdict::Allowed(first.shown()),
-                    _ => Verdict::NotAllowed,
-                }
-            }
-            How::Listed(_) | How::Covered(_) | How::Any(_) | How::Unclear(_) => {
-                let found = allow.iter().find(|listed| wanted.is_allowed_by(listed.pattern()));
-                found.map_or(Verdict::NotAllowed, |listed| Verdict::Allowed(listed.shown()))
-            }
-        }
+        wanted.allowed_by(allow).map_or(Verdict::NotAllowed, |listed| Verdict::Allowed(listed.shown()))
+    }
+}
+
+impl Denying {
+    fn of(door: SideDoor, listed: Listed) -> Self {
+        let is_of_uris = matches!(door, SideDoor::Resources | SideDoor::Completions);
+        let loose = is_of_uris.then(|| uri::loose(listed.pattern().as_str())).flatten();
+        Self { loose: loose.map(|text| Pattern::of_text(&text)), listed }
+    }
+
+    fn holds(&self, wanted: &Wanted) -> bool {
+        [Some(self.listed.pattern()), self.loose.as_ref()].into_iter().flatten().any(|one| wanted.is_denied_by(one))
     }
 }
 
@@ -199,13 +209,19 @@ impl Wanted {
         }
     }
 
-    fn is_allowed_by(&self, pattern: &Pattern) -> bool {
+    /// The first that allows it, if all of it is allowed.
+    fn allowed_by<'l>(&self, allow: &'l [Listed]) -> Option<&'l Listed> {
+        let find = |fits: &dyn Fn(&Pattern) -> bool| allow.iter().find(|listed| fits(listed.pattern()));
         match &self.how {
-            How::Text => self.whole.iter().all(|text| pattern.matches(text)),
-            How::Listed(Some(template)) => template.meets(pattern),
-            How::Covered(Some(template)) => template.is_within(pattern),
-            How::Listed(None) | How::Covered(None) | How::Unclear(_) => false,
-            How::Any(server) => pattern.reaches(server),
+            How::Text => {
+                let found: Option<Vec<_>> =
+                    self.whole.iter().map(|text| find(&|pattern| pattern.matches(text))).collect();
+                found?.first().copied()
+            }
+            How::Listed(Some(template)) => find(&|pattern| template.meets(pattern)),
+            How::Covered(Some(template)) => find(&|pattern| template.is_within(pattern)),
+            How::Any(server) => find(&|pattern| pattern.reaches(server)),
+            How::Listed(None) | How::Covered(None) | How::Unclear(_) => None,
         }
     }
 }
@@ -277,7 +293,7 @@ impl Rule {
         self.layers.every().into_iter().any(|layer| !layer.sides().is_empty())
     }
 
-    /// May anything of `server` be reached by anybody through `door`, as far as layers can tell without a caller?
+    /// May `caller` reach anything of `server` through `door`? In either mode by what the layers say.
     pub fn opens(&self, caller: &Caller, door: SideDoor, server: &ServerName) -> bool {
         !self.side(caller, &Wanted::any(door, server)).refuses()
     }
@@ -324,15 +340,17 @@ fn uris(text: &str, problems: &mut Problems) -> Option<Pattern> {
     // Nothing stands before the first `*` that could be written in another way.
     let is_open = uri.split('*').next().is_some_and(|head| !head.contains(':')) && uri.contains('*');
     let is_plain = |letter: char| !letter.is_control() && !letter.is_whitespace() && !"\\{}\"'<>^`|%".contains(letter);
-    if is_open && uri.chars().all(is_plain) {
-        return Some(Pattern::of_text(text));
-    }
+    let read = if is_open && uri.chars().all(is_plain) {
+        Ok(composed(uri).into_owned())
+    } else {
+        Uri::read_pattern(uri).map(|read| read.as_str().to_owned())
+    };
     let written = |form: &str| if server.is_empty() { form.to_owned() } else { [server, SEPARATOR, form].concat() };
-    match Uri::read(uri) {
-        Ok(read) if read.as_str() == uri => return Some(Pattern::of_text(text)),
-        Ok(read) => problems.error(
+    match read {
+        Ok(form) if form == uri => return Some(Pattern::of_text(text)),
+        Ok(form) => problems.error(
             "is not in the form that URIs are compared in, so it would match none",
-            format!("write `{}`", written(read.as_str())),
+            format!("write `{}`", written(&form)),
         ),
         Err(unclear) => problems.error(
             format!("is no pattern of URIs: {unclear}"),

@@ -4,10 +4,13 @@ use super::CallerSettings;
 use crate::model::caller::Caller;
 use crate::model::diagnostic::Problems;
 use crate::model::ids::TenantId;
+use crate::model::rate::{Meter, Rate};
 use crate::model::reads::Reads;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Messages of one agent, if nothing is said: more than any model sends.
+pub(super) const RATE: Rate = Rate { calls: 60_000, per: 60_000 };
 /// Generations at most.
 const DEPTH: usize = 8;
 
@@ -15,6 +18,7 @@ const DEPTH: usize = 8;
 pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> Vec<Arc<Caller>> {
     let mut entries: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut reads = Vec::with_capacity(settings.len());
+    let paces = paces(settings, problems);
     for (index, one) in settings.iter().enumerate() {
         entries.entry(&one.agent).or_default().push(index);
         reads.push(problems.under(index.to_string(), |problems| {
@@ -30,14 +34,35 @@ pub(super) fn callers(settings: &[CallerSettings], problems: &mut Problems) -> V
                 let entries = entries.get(parent).map_or(&[][..], Vec::as_slice);
                 entries.iter().map(|entry| before[*entry].clone()).collect::<Option<Vec<_>>>()
             });
-            made[index] = parents.map(|parents| Arc::new(caller((one, reads[index]), distinct(parents))));
+            made[index] =
+                parents.map(|parents| Arc::new(caller(one, (reads[index], &paces[&*one.agent]), distinct(parents))));
         }
     }
     let judged = settings.iter().zip(made).enumerate().map(|(index, (one, made))| {
         problems.under(index.to_string(), |problems| judge(one, (made.as_deref(), &entries), problems));
-        made.unwrap_or_else(|| Arc::new(caller((one, reads[index]), Vec::new())))
+        made.unwrap_or_else(|| Arc::new(caller(one, (reads[index], &paces[&*one.agent]), Vec::new())))
     });
     judged.collect()
+}
+
+/// What each agent may still send, whichever of its tokens it shows.
+fn paces<'s>(settings: &'s [CallerSettings], problems: &mut Problems) -> HashMap<&'s str, Arc<Meter>> {
+    let mut rates: HashMap<&str, Option<Rate>> = HashMap::new();
+    for (index, one) in settings.iter().enumerate() {
+        let known = rates.entry(&one.agent).or_default();
+        let Some(rate) = one.rate.clone() else { continue };
+        problems.under(index.to_string(), |problems| {
+            problems.under("rate", |problems| {
+                let Some(rate) = rate.compile(problems) else { return };
+                if known.get_or_insert(rate) != &rate {
+                    let message = format!("another entry gives the agent `{}` another rate", one.agent.escape_debug());
+                    problems.error(message, "write the rate in one of them: all tokens of an agent share it");
+                }
+            });
+        });
+    }
+    let meter = |rate: Option<Rate>| Arc::new(Meter::new(rate.unwrap_or(RATE)));
+    rates.into_iter().map(|(agent, rate)| (agent, meter(rate))).collect()
 }
 
 /// What does not name both is of no provider that is known, for layers and for schemas.
@@ -63,7 +88,7 @@ fn distinct(parents: Vec<Arc<Caller>>) -> Vec<Arc<Caller>> {
     distinct
 }
 
-fn caller((settings, reads): (&CallerSettings, Reads), parents: Vec<Arc<Caller>>) -> Caller {
+fn caller(settings: &CallerSettings, (reads, pace): (Reads, &Arc<Meter>), parents: Vec<Arc<Caller>>) -> Caller {
     let named = Caller::named(&settings.agent);
     Caller {
         tenant: settings.tenant.as_deref().map(TenantId::new),
@@ -75,6 +100,7 @@ fn caller((settings, reads): (&CallerSettings, Reads), parents: Vec<Arc<Caller>>
         environment: settings.environment.clone(),
         parents,
         reads,
+        pace: Some(Arc::clone(pace)),
         ..named
     }
 }

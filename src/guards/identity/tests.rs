@@ -8,6 +8,7 @@ const GATEWAY: &str = "0123456789abcdef-gateway";
 
 fn caller(agent: &str, token: Option<&str>, front_end: Option<&str>) -> CallerSettings {
     CallerSettings {
+        rate: None,
         agent: agent.to_owned(),
         token: token.map(|token| Secret::new(token.to_owned())),
         front_end: front_end.map(ToOwned::to_owned),
@@ -62,6 +63,35 @@ fn without_callers_everybody_is_anonymous() {
     let caller = rule.identify(None, |_| None).unwrap();
     assert_eq!(caller.agent.as_str(), ANONYMOUS);
     assert!(!caller.owner && caller.roles.is_empty() && caller.tenant.is_none());
+}
+
+/// SECURITY §3I: an agent has one rate, however many tokens it has, and a reload gives it nothing; so has who is nobody.
+#[test]
+fn an_agent_has_one_rate_whatever_it_shows_and_whatever_is_reloaded() {
+    let compiled = |calls: u64| {
+        let rate = || Some(RateSettings { calls, per: "1h".to_owned() });
+        let first = CallerSettings { rate: rate(), ..caller("a", Some(TOKEN), None) };
+        let second = caller("a", Some(GATEWAY), None);
+        let other = CallerSettings { rate: rate(), ..caller("b", Some("0123456789abcdef-other"), None) };
+        Settings { callers: vec![first, second, other], front_ends: Vec::new() }.compile(&mut Problems::default())
+    };
+    let now = std::time::Duration::from_secs(1_000_000);
+    let take = |rule: &Rule, token: &str| {
+        let caller = rule.identify(Some(token), |_| None).unwrap();
+        caller.pace.as_ref().unwrap().take(now).is_ok()
+    };
+    let rule = compiled(3);
+    assert!(take(&rule, TOKEN) && take(&rule, GATEWAY) && take(&rule, TOKEN));
+    assert!(!take(&rule, GATEWAY) && !take(&rule, TOKEN), "two tokens are one agent");
+    assert!(take(&rule, "0123456789abcdef-other"), "and another is another");
+    let reloaded = compiled(3);
+    reloaded.succeed(&rule);
+    assert!(!take(&reloaded, TOKEN) && take(&reloaded, "0123456789abcdef-other"));
+    let changed = compiled(5);
+    changed.succeed(&reloaded);
+    assert!(take(&changed, TOKEN), "another rate begins anew");
+    let nobody = Settings::default().compile(&mut Problems::default());
+    assert!(nobody.identify(None, |_| None).unwrap().pace.is_some());
 }
 
 /// 001-03, 001-A5: an owner is who the configuration says is one, in so many letters; everything else is none, or an error.

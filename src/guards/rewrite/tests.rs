@@ -26,7 +26,7 @@ fn chain(steps: &Value, arguments: &Value) -> Result<(Value, Vec<String>), Refus
     let (rule, problems) = compile(steps, &json!({}));
     assert_eq!(problems, [""; 0], "{steps}");
     let mut draft = Draft::of(arguments, proof());
-    rule.apply(&caller(), &mut draft)?;
+    draft.take(rule.steps(&caller(), arguments)?);
     Ok(match draft.finish()? {
         Outcome::Same(_) => (arguments.clone(), Vec::new()),
         Outcome::Changed(Changed { arguments, by }) => (arguments, by),

@@ -1,6 +1,8 @@
 //! When two keys are one to a peer that ignores case (SECURITY §3A A2): the rule of the strict reader, and of all who ask
 //! the same.
 
+use crate::mcp::readable::composed;
+
 /// The letters of `text` without their case. Equal for whatever any usual way takes for equal: simple and full case
 /// folding of Unicode, and small or capital letters of both. More may be equal (`ss` and `ß`), never less.
 pub fn fold(text: &str) -> impl Iterator<Item = char> + '_ {
@@ -14,6 +16,11 @@ pub fn folded(text: &str) -> String {
         return text.to_ascii_lowercase();
     }
     fold(text).collect()
+}
+
+/// Whether two names are one to people: but for case, and for how Unicode spells a letter.
+pub fn is_same_name(one: &str, other: &str) -> bool {
+    one == other || folded(&composed(one)) == folded(&composed(other))
 }
 
 #[cfg(test)]
@@ -40,6 +47,15 @@ mod tests {
             }
         }
         assert!(pairs > 3_000, "{pairs} pairs of letters: the table was not read");
+    }
+
+    #[test]
+    fn names_are_one_but_for_case_and_spelling() {
+        for (one, other) in [("ann", "Ann"), ("bot1", "BOT1"), ("ren\u{e9}", "RENE\u{301}"), ("k", "\u{212a}")] {
+            assert!(is_same_name(one, other), "{one} {other}");
+        }
+        assert!(!is_same_name("ann", "anna"));
+        assert!(!is_same_name("ann", "ann "));
     }
 
     /// The same for the other ways to ignore case: small letters and capital ones.

@@ -6,6 +6,11 @@
 use crate::mcp::json::{Inside, Level};
 use Inside::{Anything, Each, Objects};
 
+/// An object in which no vendor has names of a beginning of its own.
+const fn level(place: &'static str, members: &'static [(&'static str, Inside)]) -> Level {
+    Level { place, members, prefixes: &[] }
+}
+
 /// The message itself.
 pub(super) static ENVELOPE: Level = Level {
     place: "the message",
@@ -189,11 +194,11 @@ pub(super) static ANSWER: Level = Level {
     prefixes: &[],
 };
 
-pub(super) static ERROR: Level = Level {
-    place: "`error`",
-    members: &[("code", Anything), ("message", Anything), ("data", Anything)],
-    prefixes: &[],
-};
+pub(super) static ERROR: Level =
+    level("`error`", &[("code", Anything), ("message", Anything), ("data", Objects(&PAGES))]);
+
+/// What an error asks for: pages on the web (2025-11-25).
+static PAGES: Level = level("the error's `data`", &[("elicitations", Objects(&ASKED))]);
 
 static TASK: Level = Level {
     place: "the task",
@@ -212,7 +217,7 @@ static TASK: Level = Level {
     prefixes: &[],
 };
 
-static RELATED: Level = Level { place: "the related task", members: &[("taskId", Anything)], prefixes: &[] };
+static RELATED: Level = level("the related task", &[("taskId", Anything)]);
 
 static CONTENT: Level = Level {
     place: "the content",
@@ -259,11 +264,8 @@ static EMBEDDED: Level = Level {
     prefixes: &[],
 };
 
-static ANNOTATIONS: Level = Level {
-    place: "`annotations`",
-    members: &[("audience", Anything), ("priority", Anything), ("lastModified", Anything)],
-    prefixes: &[],
-};
+static ANNOTATIONS: Level =
+    level("`annotations`", &[("audience", Anything), ("priority", Anything), ("lastModified", Anything)]);
 
 static TOOL: Level = Level {
     place: "the tool",
@@ -293,7 +295,7 @@ static HINTS: Level = Level {
     prefixes: &[],
 };
 
-static EXECUTION: Level = Level { place: "`execution`", members: &[("taskSupport", Anything)], prefixes: &[] };
+static EXECUTION: Level = level("`execution`", &[("taskSupport", Anything)]);
 
 static RESOURCE: Level = Level {
     place: "the resource",
@@ -326,18 +328,11 @@ static PROMPT: Level = Level {
 };
 
 /// One message of a prompt, or of what a model is asked.
-static SAID: Level = Level {
-    place: "one of `messages`",
-    members: &[("role", Anything), ("content", Objects(&CONTENT)), ("_meta", Objects(&META))],
-    prefixes: &[],
-};
+static SAID: Level =
+    level("one of `messages`", &[("role", Anything), ("content", Objects(&CONTENT)), ("_meta", Objects(&META))]);
 
 /// What a tool server asks with its result.
-static QUESTION: Level = Level {
-    place: "one of `inputRequests`",
-    members: &[("method", Anything), ("params", Objects(&ASKED))],
-    prefixes: &[],
-};
+static QUESTION: Level = level("one of `inputRequests`", &[("method", Anything), ("params", Objects(&ASKED))]);
 
 /// What it says of it: the `params` of what servers ask agents.
 static ASKED: Level = Level {
@@ -364,17 +359,10 @@ static ASKED: Level = Level {
     prefixes: &[],
 };
 
-static COMPLETION: Level = Level {
-    place: "`completion`",
-    members: &[("values", Anything), ("total", Anything), ("hasMore", Anything)],
-    prefixes: &[],
-};
+static COMPLETION: Level = level("`completion`", &[("values", Anything), ("total", Anything), ("hasMore", Anything)]);
 
-static REFERENCE: Level = Level {
-    place: "`ref`",
-    members: &[("type", Anything), ("name", Anything), ("uri", Anything), ("title", Anything)],
-    prefixes: &[],
-};
+static REFERENCE: Level =
+    level("`ref`", &[("type", Anything), ("name", Anything), ("uri", Anything), ("title", Anything)]);
 
 static ARGUMENT: Level =
     Level { place: "`argument`", members: &[("name", Anything), ("value", Anything)], prefixes: &[] };

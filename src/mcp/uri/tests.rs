@@ -23,6 +23,13 @@ fn ways_to_write_one_uri_have_one_form() {
         ("repo://o/r/x%2fy", "repo://o/r/x%2Fy"),
         ("x://h/100%25", "x://h/100%25"),
         ("http://[::1]:8080/", "http://[::1]:8080/"),
+        ("x://h/%28a%29%40b%2C%2B%3b%21%24%26%27%3d%3A", "x://h/(a)@b,+;!$&'=:"),
+        ("x://h/a*b%2a", "x://h/a%2Ab%2A"),
+        ("x://h/?a%26b%3dc%2b%3B&d=+;%28%40", "x://h/?a%26b%3Dc%2B%3B&d=+;(@"),
+        ("x://h/caf\u{65}\u{301}/cafe%CC%81/caf%C3%A9", "x://h/caf\u{e9}/caf\u{e9}/caf\u{e9}"),
+        ("x://h/%2a\u{301}\u{65}\u{301}%2F\u{301}", "x://h/%2A\u{301}\u{e9}%2F\u{301}"),
+        ("x://h/\u{212a}\u{212b}", "x://h/K\u{c5}"),
+        ("x://\u{65}\u{301}/", "x://\u{e9}/"),
     ] {
         assert_eq!(Uri::read(written).map(|uri| uri.as_str().to_owned()), Ok(form.to_owned()), "{written}");
     }
@@ -89,6 +96,22 @@ fn what_could_be_read_otherwise_is_refused() {
     assert_eq!(Uri::read(&format!("x:{}", "a".repeat(LONGEST))), Err(Unclear::Length));
 }
 
+/// The same for what is decoded or composed before it is judged.
+#[test]
+fn what_becomes_unclear_is_refused() {
+    use Unclear::{Dots, Letter};
+    for (written, why) in [
+        ("file:///srv/docs/..+/a", Dots),
+        ("x://docs/..%3B/secret", Dots),
+        ("x://docs/..%3Fsecret", Dots),
+        ("x://docs/a?path%3D..", Dots),
+        ("x://h/\u{1fef}", Letter),
+        ("x://h\u{1fef}/", Letter),
+    ] {
+        assert_eq!(Uri::read(written), Err(why), "{written}");
+    }
+}
+
 #[test]
 fn a_rule_sees_every_reading() {
     let uri = Uri::read("x://h/a%2Fb?c#d").unwrap();
@@ -99,14 +122,25 @@ fn a_rule_sees_every_reading() {
     );
 }
 
+/// A `deny` sees what servers read that decode before they split, and allowing sees no more than what is written.
+#[test]
+fn a_deny_sees_what_careless_servers_read() {
+    let uri = Uri::read("x://h/a%3Fb%20c").unwrap();
+    assert_eq!(uri.whole(), ["x://h/a%3Fb%20c"]);
+    assert_eq!(uri.parts(), ["x://h/a%3Fb%20c", "x://h/a?b+c", "x://h/a"]);
+    assert_eq!(loose("docs__x://h/*%23%26%3D%3B%2B%2A"), Some("docs__x://h/*#&=;+%2A".to_owned()));
+    assert_eq!(loose("docs__x://h/a+b?c"), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     /// The form is a form: reading it again changes nothing, and no reader of paths can climb out of it.
     #[test]
-    fn the_form_is_its_own_form(text in "(file:///|FILE:/|x://[a-zA-Z]{0,3}/?|https://a\\.b/)([a-zA-Z./?#%&=;:@ü\\\\-]|%2[eEfF5]|%[0-9a-f]{2}){0,24}") {
+    fn the_form_is_its_own_form(text in "(file:///|FILE:/|x://[a-zA-Z]{0,3}/?|https://a\\.b/)([a-zA-Z./?#%&=;:@+*ü\\\\-]|\u{301}|%2[eEfF5]|%3[fF]|%23|%[0-9a-f]{2}){0,24}") {
         if let Ok(uri) = Uri::read(&text) {
             prop_assert_eq!(Uri::read(uri.as_str()), Ok(uri.clone()));
+            prop_assert_eq!(Uri::read_pattern(uri.as_str()), Ok(uri.clone()));
             for reading in uri.whole() {
                 let decoded = percent_decoded(&percent_decoded(&reading));
                 prop_assert!(!decoded.split(['/', '\\']).any(|part| part == ".." || part == "."), "{}", decoded);

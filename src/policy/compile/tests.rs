@@ -27,6 +27,7 @@ fn basis(policies: &Path, mode: Mode) -> Basis {
         methods: Methods::default(),
         hooks: crate::guards::hooks::Rule::default(),
         session_header: None,
+        meta_max_bytes: crate::policy::META_MAX_BYTES,
         pins: None,
         secrets: crate::guards::secrets::Bindings::default(),
         policies: vec![policies.to_path_buf()],

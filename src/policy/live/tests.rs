@@ -59,6 +59,20 @@ fn a_valid_change_swaps_and_a_broken_one_keeps_the_last_good() {
     assert!(has(&live, "fs__two"));
 }
 
+/// SECURITY §3I: a reload gives no agent a new burst.
+#[test]
+fn a_reload_gives_nobody_messages_anew() {
+    let directory = set_up(&contract("one"));
+    let live = start(directory.path());
+    let now = Duration::from_secs(1_000_000);
+    let take = || live.current().identity.callers()[0].pace.as_ref().unwrap().take(now).is_ok();
+    let sent = (0..100_000).take_while(|_| take()).count();
+    assert!((1..100_000).contains(&sent), "{sent}");
+    fs::write(directory.path().join("policies/a.yaml"), contract("two")).unwrap();
+    assert_eq!(live.reload(), Outcome::Swapped);
+    assert!(!take(), "all was sent before the reload");
+}
+
 /// What only a restart applies is said, and everything else is in force.
 #[test]
 fn a_change_that_needs_a_restart_is_said() {

@@ -131,10 +131,7 @@ impl Index {
             sled::Config::new().path(dir).cache_capacity(CACHE).flush_every_ms(None).print_profile_on_drop(false).open()
         })?;
         let index = Self { db, hangs: AtomicBool::new(false), known: Mutex::new(Known::new()) };
-        let applied = match index.get(META)? {
-            Some(meta) => read(&meta)?,
-            None => Applied::default(),
-        };
+        let applied = index.get(META)?.map(|meta| read(&meta)).transpose()?.unwrap_or_default();
         index.learn()?;
         Ok((index, applied))
     }
@@ -290,22 +287,27 @@ impl Index {
         Ok(false)
     }
 
-    /// Everything in it, as events that make it anew.
+    /// Everything in it, as events that make it anew. The newest fencing token is carried as that of a session which nobody
+    /// has, since its own may be forgotten: toolgates from before that read it, too.
     pub(super) fn carried(&self) -> impl Iterator<Item = Result<Vec<u8>, Error>> {
-        let kinds = [CLAIM, TASK, SESSION, HOLD].into_iter();
-        kinds.flat_map(|kind| self.db.scan_prefix([kind])).map(|entry| {
-            let (name, value) = calmly(|| entry)?;
-            let (Some(kind), Some(key)) = (name.first(), named_by(&name)) else {
-                return Err(Error::Broken("the index holds a name that is none".to_owned()));
-            };
-            let carried = match *kind {
-                CLAIM => Carried::Claim(key, Box::new(read_claim(&value)?)),
-                TASK => Carried::Task(key, read(&value)?),
-                HOLD => Carried::Hold(key, Box::new(read_hold(&value)?)),
-                _ => Carried::Session(key, read(&value)?),
-            };
-            Event::Carried(carried).encode().map_err(|error| unreadable(&error))
-        })
+        let newest = std::iter::once_with(|| self.get(META)).filter_map(Result::transpose).map(|meta| {
+            let Applied { token, seen, .. } = read(&meta?)?;
+            Ok(Carried::newest(token, seen))
+        });
+        let known =
+            [CLAIM, TASK, SESSION, HOLD].into_iter().flat_map(|kind| self.db.scan_prefix([kind])).map(|entry| {
+                let (name, value) = calmly(|| entry)?;
+                let (Some(kind), Some(key)) = (name.first(), named_by(&name)) else {
+                    return Err(Error::Broken("the index holds a name that is none".to_owned()));
+                };
+                Ok(match *kind {
+                    CLAIM => Carried::Claim(key, Box::new(read_claim(&value)?)),
+                    TASK => Carried::Task(key, read(&value)?),
+                    HOLD => Carried::Hold(key, Box::new(read_hold(&value)?)),
+                    _ => Carried::Session(key, read(&value)?),
+                })
+            });
+        newest.chain(known).map(|carried| Event::Carried(carried?).encode().map_err(|error| unreadable(&error)))
     }
 
     /// Forgets what is over at `now`, but for what `is_busy`; true when there may be more.

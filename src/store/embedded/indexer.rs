@@ -1,7 +1,7 @@
 //! The indexer: brings what was decided into the index, behind everybody's back, one atomic batch at a time.
 
 use super::super::claims::Error;
-use super::super::journal::{self, Retention};
+use super::super::journal::{self, Extent, Retention};
 use super::super::state::Millis;
 use super::super::state::digest::Digest;
 use super::heal::Tries;
@@ -21,6 +21,13 @@ const MANY: usize = 4096;
 const CHECKPOINT: Millis = 10_000;
 /// Milliseconds between two looks for what is kept in vain.
 const TIDY: Millis = 10 * 60_000;
+/// Milliseconds between two looks at how large the journal is.
+const MEASURE: Millis = 2_000;
+/// Milliseconds after which segments that could not be dropped are looked at again, the first time; twice as many each time
+/// after that, because all that is to go is read for it.
+const FIRST: Millis = 4_000;
+/// But never more than this.
+const LONGEST: Millis = 10 * 60_000;
 /// How long an answer's file is kept without a claim that refers to it: longer than it takes to settle one.
 const UNCLAIMED: Duration = Duration::from_hours(1);
 /// Bytes of room there have to be for the index to be written: sled takes 512 KiB at once, and does not come back from a full
@@ -105,13 +112,36 @@ impl Pace {
 struct Done {
     checkpoint: Millis,
     tidying: Millis,
+    measuring: Millis,
+    failing: Failing,
+}
+
+/// When old segments could not be dropped.
+#[derive(Debug, Default)]
+pub(super) struct Failing {
+    wait: Millis,
+    next: Millis,
+}
+
+impl Failing {
+    /// Whether it may be tried at `now`.
+    pub(super) fn is_over(&self, now: Millis) -> bool {
+        now >= self.next
+    }
+
+    /// It was tried at `now`, and `did` or did not work.
+    pub(super) fn tried(&mut self, did: bool, now: Millis) {
+        self.wait = if did { 0 } else { (self.wait * 2).clamp(FIRST, LONGEST) };
+        self.next = now + self.wait;
+    }
 }
 
 /// Runs until [`Pace::stop`]. When the index breaks, it is made anew as soon as there is room for it; until then what has begun
 /// is settled from memory, and nothing is begun.
 pub(super) fn run(shared: &Shared) {
     let now = shared.time.now();
-    let (mut done, mut tries) = (Done { checkpoint: now, tidying: now }, Tries::default());
+    let (mut done, mut tries) =
+        (Done { checkpoint: now, tidying: now, measuring: now, failing: Failing::default() }, Tries::default());
     loop {
         let last = shared.pace.wait();
         if shared.lookup.is_whole()
@@ -144,8 +174,13 @@ impl Shared {
             self.sweep(now)?;
             done.checkpoint = now;
         }
+        if !last && now >= done.measuring + MEASURE {
+            self.measure(&mut done.failing);
+            done.measuring = now;
+        }
         if !last && now >= done.tidying + TIDY {
-            self.tidy();
+            let did = self.tidy();
+            done.failing.tried(did, self.time.now());
             done.tidying = now;
         }
         Ok(())
@@ -203,11 +238,32 @@ impl Shared {
         (Changes::of(&table), applied)
     }
 
+    /// Drops segments of a journal that has become too large.
+    fn measure(&self, failing: &mut Failing) {
+        let measured = match self.journal.measure() {
+            Ok(Extent::Beyond | Extent::FarBeyond) if failing.is_over(self.time.now()) => {
+                let did = self.tidy();
+                failing.tried(did, self.time.now());
+                self.journal.measure()
+            }
+            Ok(Extent::Within | Extent::Lean | Extent::Beyond | Extent::FarBeyond) => return,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = measured {
+            tracing::warn!(%error, "how large the journal is cannot be known");
+        }
+    }
+
     /// Drops old segments of the journal and answers that nobody can ask for any more. What does not work is tried again
-    /// later: it only costs room.
-    pub(super) fn tidy(&self) {
-        let upto = self.table.lock().indexed;
-        let Keeping { age, archive } = &self.keeping;
+    /// later: it only costs room. False when segments could not be dropped that may go.
+    pub(super) fn tidy(&self) -> bool {
+        let Some(Keeping { age, archive }) = &self.keeping else { return true };
+        let upto = {
+            let table = self.table.lock();
+            // What changes a state is queued under this lock, so that what follows the last of it is entries and notes on tools
+            // taken away: no state needs those, and what is taken away stands in a file of its own.
+            if table.indexed >= table.last { self.journal.durable_seq().max(table.indexed) } else { table.indexed }
+        };
         let retention = Retention { upto, age: *age, archive: archive.as_deref() };
         let compacted = self.lookup.ask(|index| {
             let carried = index.carried().map(|event| {
@@ -217,6 +273,7 @@ impl Shared {
             });
             Ok(block_on(self.journal.compact(retention, carried)))
         });
+        let did = !matches!(compacted, Ok(Err(_)));
         if let Ok(Err(error)) = compacted {
             tracing::warn!(%error, "old segments of the journal cannot be dropped");
         }
@@ -232,6 +289,7 @@ impl Shared {
         if let Err(error) = self.results.sweep(UNCLAIMED, needed) {
             tracing::warn!(%error, "old results cannot be removed");
         }
+        did
     }
 
     fn sweep(&self, now: Millis) -> Result<(), Error> {

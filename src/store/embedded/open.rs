@@ -38,7 +38,7 @@ const BROKEN: &str = "broken";
 const IN_FLIGHT: usize = 1 << 16;
 
 /// Opens everything and settles what a crash left in flight.
-pub(super) fn open(data: &Path, journal: Journal, clock: Clock, keeping: Keeping) -> Result<Shared, Error> {
+pub(super) fn open(data: &Path, journal: Journal, clock: Clock, keeping: Option<Keeping>) -> Result<Shared, Error> {
     let (dir, boot) = (index_path(data), boot_id());
     let last = last_mark(data);
     let same_boot = last.as_ref().is_some_and(|last| last.boot == boot && !boot.is_empty());

@@ -102,5 +102,55 @@ async fn what_old_segments_said_is_carried_on() {
     assert!(journal.problem.is_none(), "{:?}", journal.problem);
 }
 
+/// SEMANTICS §5: the counter of fencing tokens only grows, also when its sessions are forgotten, the intents that took tokens
+/// are dropped, and the index is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_only_grow_whatever_is_forgotten() {
+    let temp = tempfile::tempdir().unwrap();
+    let first = store(temp.path());
+    for n in 0..10 {
+        call(&first, &format!("key {n}"), Phase::NotSent).await;
+    }
+    let token = first.token();
+    first.shared.catch_up().unwrap();
+    let later = first.now() + Millis::try_from(Duration::from_hours(24 * 400).as_millis()).unwrap();
+    while first.shared.lookup.change(|index| index.sweep(later, |_| false)).unwrap() {}
+    for _ in 0..40 {
+        let entry = Entry { tool: "t".repeat(1_000), ..Entry::default() };
+        first.shared.journal.record(entry).unwrap();
+        first.shared.journal.flush().await.unwrap();
+    }
+    let shared = first.shared.clone();
+    tokio::task::spawn_blocking(move || shared.tidy()).await.unwrap();
+    drop(first);
+    for again in 1..=2 {
+        std::fs::remove_dir_all(temp.path().join("index")).unwrap();
+        let next = store(temp.path());
+        let session = intent("key 0", 1).session;
+        let view = next.look(Place { session: Some(session), ..Place::default() }).await.unwrap();
+        assert!(view.session.is_none(), "the session is forgotten");
+        let now = next.token();
+        assert!(now > token, "after {token} comes {now}, {again}");
+        let shared = next.shared.clone();
+        tokio::task::spawn_blocking(move || shared.tidy()).await.unwrap();
+    }
+}
+
+/// What could not be dropped is not read again and again: each time it is left alone for twice as long.
+#[test]
+fn what_cannot_be_dropped_is_left_alone_for_longer_and_longer() {
+    let (mut failing, mut now, mut waits) = (indexer::Failing::default(), 1_000_000, Vec::new());
+    for _ in 0..12 {
+        assert!(failing.is_over(now));
+        failing.tried(false, now);
+        let wait = (0..=600_000).find(|wait| failing.is_over(now + wait)).unwrap();
+        waits.push(wait);
+        now += wait;
+    }
+    assert!(waits[0] == 4_000 && waits.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(600_000)), "{waits:?}");
+    failing.tried(true, now);
+    assert!(failing.is_over(now));
+}
+
 mod healing;
 mod no_room;

@@ -2,8 +2,9 @@
 
 use super::error::Error;
 use super::{place, segment};
+use crate::owners::fresh;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -13,6 +14,18 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         listed => listed,
     }
+}
+
+/// Whether something can be kept in the archive `dir`, which is made when it does not exist: asked before much is read.
+pub(super) fn can_keep(dir: &Path) -> Result<(), Error> {
+    place::make_dir(dir).map_err(|source| Error::io("make the archive", dir, source))?;
+    let trial = dir.join("trial.new");
+    let kept = fresh(&trial).and_then(|mut file| {
+        file.write_all(b"toolgate")?;
+        file.sync_all()?;
+        std::fs::remove_file(&trial)
+    });
+    kept.map_err(|source| Error::io("write into the archive", dir, source))
 }
 
 /// Copies the segments that begin with `firsts` from `from` to the archive `to`, durably. What is there already stays as it is,

@@ -33,6 +33,8 @@ pub struct Dropped {
     pub segments: u64,
     /// Bytes of them.
     pub bytes: u64,
+    /// Records that are gone before their age, because there were more bytes than may be.
+    pub early: u64,
 }
 
 /// Segments to be dropped, and the summary that is to stand for them and all that were dropped before.
@@ -58,8 +60,12 @@ impl Journal {
         let dir = &self.0.dir;
         let state = retention.upto;
         self.until(state).await?;
-        let Some(last) = droppable(dir, state, retention.age)? else { return Ok(None) };
-        let plan = plan(&self.0.data, last, retention)?;
+        let Some((last, early)) = droppable(dir, state, (retention.age, self.0.sizes.most))? else { return Ok(None) };
+        if let Some(to) = retention.archive {
+            archive::can_keep(to)?;
+        }
+        let mut plan = plan(&self.0.data, last, retention)?;
+        plan.dropped.early = early;
         // Before anything says that they are gone: what a crash leaves in the archive is there once more, and the same.
         if let Some(to) = retention.archive {
             archive::take(dir, to, &plan.segments)?;
@@ -69,32 +75,72 @@ impl Journal {
         self.until(last).await?;
         summary::publish(dir, &plan.header)?;
         sweep(dir)?;
-        let Dropped { last, segments, bytes } = plan.dropped;
-        if let Some(to) = retention.archive {
-            tracing::info!(last, segments, bytes, to = %to.display(), "old segments of the ledger are archived");
-        } else {
-            tracing::info!(last, segments, bytes, "old segments of the ledger are dropped; these records are gone");
-        }
+        plan.dropped.tell(retention.archive);
+        self.0.queue.dropped_early(early);
         Ok(Some(plan.dropped))
     }
 }
 
-/// The last record of the closed segments that may go; none when none may.
-fn droppable(dir: &Path, upto: u64, age: Duration) -> Result<Option<u64>, Error> {
+impl Dropped {
+    /// Says what is gone, and where to: what goes before its age is more than a note.
+    fn tell(self, archive: Option<&Path>) {
+        let Self { last, segments, bytes, early } = self;
+        match archive.map(Path::display) {
+            Some(to) if early > 0 => tracing::error!(
+                last, segments, bytes, early, %to,
+                "the ledger has more than `ledger.max_bytes`: old segments of the ledger are archived before their age"
+            ),
+            Some(to) => tracing::info!(last, segments, bytes, %to, "old segments of the ledger are archived"),
+            None if early > 0 => tracing::error!(
+                last,
+                segments,
+                bytes,
+                early,
+                "the ledger has more than `ledger.max_bytes`: old segments of the ledger are dropped before their age; these \
+                 records are gone"
+            ),
+            None => {
+                tracing::info!(last, segments, bytes, "old segments of the ledger are dropped; these records are gone");
+            }
+        }
+    }
+}
+
+/// The last record of the closed segments that may go, and how many records go before their age; none when none may go.
+fn droppable(dir: &Path, upto: u64, (age, most): (Duration, u64)) -> Result<Option<(u64, u64)>, Error> {
     let failed = |source| Error::io("read", dir, source);
     let segments = segment::list(dir).map_err(failed)?;
-    let mut last = None;
+    let bytes = size(dir).map_err(failed)?;
+    // Some more than has to be, so that it is not done again at once, and that the summary has room.
+    let mut excess = if bytes > most { bytes - (most - most / 8) } else { 0 };
+    let (mut last, mut early) = (None, 0);
     for pair in segments.windows(2) {
-        let path = dir.join(segment::name(pair[0]));
-        let written = std::fs::metadata(&path).and_then(|about| about.modified()).map_err(failed)?;
+        let about = std::fs::metadata(dir.join(segment::name(pair[0]))).map_err(failed)?;
+        let written = about.modified().map_err(failed)?;
         // A clock that was set back makes a segment young, and it is kept.
         let is_old = age.is_zero() || age_of(written).is_some_and(|old| old >= age);
-        if pair[1] - 1 > upto || !is_old {
+        if pair[1] - 1 > upto || !is_old && excess == 0 {
             break;
         }
+        excess = excess.saturating_sub(about.len());
+        early += if is_old { 0 } else { pair[1] - pair[0] };
         last = Some(pair[1] - 1);
     }
-    Ok(last)
+    Ok(last.map(|last| (last, early)))
+}
+
+/// Bytes of segments and summaries.
+pub(super) fn size(dir: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for file in std::fs::read_dir(dir)? {
+        match file?.metadata() {
+            Ok(about) => bytes += about.len(),
+            // One that is dropped meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(bytes)
 }
 
 /// How long ago that was; none for what is to come.
@@ -108,7 +154,7 @@ fn plan(data: &Path, last: u64, retention: Retention<'_>) -> Result<Plan, Error>
     let state = retention.upto;
     let mut walk = Walk::begin(data)?;
     let base = walk.base;
-    let mut dropped = Dropped { last, segments: 0, bytes: 0 };
+    let mut dropped = Dropped { last, segments: 0, bytes: 0, early: 0 };
     let mut before = base.map(|base| (base.first, base.before));
     let (mut end, mut gone) = (None, Vec::new());
     loop {

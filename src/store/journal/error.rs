@@ -56,11 +56,20 @@ pub enum Error {
     /// The journal is sealed with a key that is not given.
     #[error(
         "the journal in {} is sealed with the key `{key}`: name where it is under `ledger.seal`, as `key` or among `previous`; \
-         if nobody has it any more, write `previous: [{{ lost: \"{key}\" }}]`, and a new `key`", .dir.display()
+         if it was yours and nobody has it any more, write `previous: [{{ lost: \"{key}\" }}]`, and a new `key`", .dir.display()
     )]
     KeyMissing {
         /// Where the segments lie.
         dir: PathBuf,
+        /// Which key.
+        key: KeyId,
+    },
+    /// The key that is to seal sealed the journal before, and was replaced.
+    #[error(
+        "the key `{key}` of `ledger.seal` sealed this journal before and was replaced; a replaced key never seals again: make a \
+         new one (`openssl rand -hex 32`) and name this one, and the one after it, under `previous`"
+    )]
+    KeyReplaced {
         /// Which key.
         key: KeyId,
     },

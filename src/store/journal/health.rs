@@ -30,6 +30,8 @@ pub struct Health {
     pub refused: u64,
     /// Records that were queued and never written, because writing failed.
     pub lost: u64,
+    /// Records that went before their age, because the journal had more bytes than it may.
+    pub dropped_early: u64,
     /// Where the journal stands, as far as it is synced.
     pub head: Head,
     /// Bytes written.
@@ -54,6 +56,7 @@ impl Health {
             queued: 0,
             refused: 0,
             lost: 0,
+            dropped_early: 0,
             head,
             bytes: 0,
             batches: 0,

@@ -10,8 +10,19 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// What toolgate makes in a data directory; each may also stand there with the extension `new`, before it is whole.
-const OURS: [&str; 10] =
-    ["children", "disabled.json", "epoch", "index", "index.aside", "index.mark", "journal", "lock", "results", "sent"];
+const OURS: [&str; 11] = [
+    "children",
+    "disabled.json",
+    "epoch",
+    "index",
+    "index.aside",
+    "index.mark",
+    "journal",
+    "lock",
+    "results",
+    "round-key",
+    "sent",
+];
 /// The bits of a mode that let others do anything.
 const OTHERS: u32 = 0o077;
 

@@ -6,13 +6,14 @@
 use super::Options;
 use super::chain::Head;
 use super::error::Error;
+use super::extent::Extent;
 use super::frame::{Frame, MAX_PAYLOAD};
 use super::health::{Health, State};
 use super::item::{Group, MAX_GROUP};
 use super::waiting::{Until, Waiter};
 use crate::model::clock::Clock;
 use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -61,6 +62,7 @@ pub(super) struct Queue {
     /// The last record that is synced.
     durable: AtomicU64,
     writing: AtomicBool,
+    extent: AtomicU8,
     limit: usize,
     limit_bytes: usize,
     gather: Duration,
@@ -98,6 +100,7 @@ impl Queue {
             wake: Condvar::new(),
             durable: AtomicU64::new(head.seq),
             writing: AtomicBool::new(true),
+            extent: AtomicU8::new(0),
             limit: options.queue,
             limit_bytes: options.queue_bytes,
             gather: options.gather,
@@ -292,6 +295,27 @@ impl Queue {
             tracing::error!(reason = %why, lost, head = %head, "the journal can't be written any more");
         }
         answered.into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn set_extent(&self, extent: Extent) {
+        let before = Extent::from_number(self.extent.swap(extent as u8, Ordering::AcqRel));
+        let words = extent.words();
+        if extent > before.max(Extent::Lean) {
+            tracing::error!("{words}");
+        } else if extent > before {
+            tracing::warn!("{words}");
+        } else if extent < before {
+            tracing::info!("{words}");
+        }
+    }
+
+    /// So many more records are gone before their age.
+    pub(super) fn dropped_early(&self, records: u64) {
+        self.inside.lock().health.dropped_early += records;
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        Extent::from_number(self.extent.load(Ordering::Acquire))
     }
 
     pub(super) fn is_writing(&self) -> bool {

@@ -41,6 +41,7 @@ pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
         }
         return Ok(Recovered { epoch: 0, tail: None, key: None });
     };
+    begins(&place.dir, &listed)?;
     let path = place.dir.join(segment::name(*first));
     let failed = |source| Error::io("read", &path, source);
     let file = segment::open(&path, true).map_err(failed)?;
@@ -79,6 +80,28 @@ pub(super) fn recover(place: &Place, keys: &Keys) -> Result<Recovered, Error> {
     file.set_len(end.offset).and_then(|()| file.sync_all()).map_err(|source| Error::io("cut", &path, source))?;
     let tail = Tail { file, header, offset: end.offset, head: end.head };
     Ok(Recovered { epoch: end.epoch, tail: Some(tail), key: watch.last })
+}
+
+/// Nothing is missing before the newest segment: what is not there would be forgotten, and keys of calls that ran be free again.
+fn begins(dir: &Path, listed: &[u64]) -> Result<(), Error> {
+    let dropped = Summary::open(dir)?.map(|summary| summary.header);
+    let (first, mut number) = dropped.map_or((1, 1), |dropped| (dropped.last + 1, dropped.segments + 1));
+    let mut first = Some(first);
+    for listed in listed {
+        let path = dir.join(segment::name(*listed));
+        let failed = |source| Error::io("read", &path, source);
+        let header = segment::open(&path, false).and_then(|file| segment::read_header(&file)).map_err(failed)?;
+        let header = header.map_err(|what| damaged(*listed, 0, *listed, what))?;
+        if header.number != number || first.is_some_and(|first| header.first != first) {
+            let what = format!(
+                "segments before record {} are missing; put them back, from a backup or the archive",
+                header.first
+            );
+            return Err(damaged(*listed, 0, header.first, &what));
+        }
+        (first, number) = (None, number + 1);
+    }
+    Ok(())
 }
 
 /// A key that is not there is asked for; everything else was written by somebody else.

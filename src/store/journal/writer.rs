@@ -109,7 +109,7 @@ impl Writer {
         let key = self.keys.current.clone().or_else(|| self.keys.of(last?).cloned());
         self.tell(&words, key.as_ref())?;
         if let Some(key) = current {
-            tracing::info!(%key, head = %self.head, "from here on the ledger is sealed with this key");
+            tracing::warn!(%key, head = %self.head, "from here on the ledger is sealed with this key; keep the head elsewhere");
         } else {
             tracing::warn!(head = %self.head, "from here on the ledger is not sealed any more");
         }

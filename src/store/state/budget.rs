@@ -5,6 +5,7 @@ use super::Millis;
 use super::claim::Phase;
 use super::event::Charge;
 use crate::model::ids::{ActionId, ToolName};
+pub use crate::model::rate::Rate;
 use crate::model::task::State;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,15 +42,6 @@ pub struct Limits {
     pub calls_per_tool: Option<u64>,
     /// How fast calls of this tool may follow each other.
     pub rate: Option<Rate>,
-}
-
-/// So many calls per time, evenly spread, with all of them at once at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// Calls; at least 1.
-    pub calls: u64,
-    /// Per so many milliseconds; at least 1.
-    pub per: u64,
 }
 
 /// What a call asks for.
@@ -243,19 +235,6 @@ impl Limits {
     /// The milliseconds one call takes up of the rate; 0 without one.
     pub(super) fn step(&self) -> u64 {
         self.rate.map_or(0, Rate::step)
-    }
-}
-
-impl Rate {
-    /// The milliseconds that one call takes up.
-    pub fn step(self) -> u64 {
-        self.per.div_ceil(self.calls.max(1)).max(1)
-    }
-
-    /// Milliseconds until a call fits, when the next would be due at `due`.
-    fn wait(self, due: Millis, now: Millis) -> u64 {
-        let burst = self.step().saturating_mul(self.calls.saturating_sub(1));
-        due.saturating_sub(burst).saturating_sub(now)
     }
 }
 

@@ -19,6 +19,9 @@ pub struct Claim {
     /// SHA-256 of the input that the call brought which holds it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub brought: Option<Digest>,
+    /// The same of the rounds before, which the server answered by asking; none for the first. What they did is done.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub answered: Vec<Option<Digest>>,
     /// How far it got.
     pub phase: Phase,
     /// When its intent was decided.
@@ -197,10 +200,18 @@ impl Phase {
 pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: Option<&Digest>, now: Millis) -> Standing {
     let Some(claim) = claim else { return Standing::Open { attempt: 1, round: 0 } };
     let again = Standing::Open { attempt: claim.attempt + 1, round: 0 };
+    let was_answered = claim.answered.contains(&round.copied());
+    let age = claim.age(now);
     if claim.is_released() {
-        return again;
+        return match age {
+            Age::Fresh | Age::Remembered if claim.answered.is_empty() => again,
+            Age::Fresh | Age::Remembered if claim.fingerprint != *fingerprint => Standing::Conflict,
+            // That a later round did not run says nothing of this one.
+            Age::Fresh | Age::Remembered if was_answered => Standing::Unknown(claim.action),
+            Age::Fresh | Age::Remembered | Age::Forgotten => again,
+        };
     }
-    match claim.age(now) {
+    match age {
         Age::Forgotten => return Standing::Open { attempt: 1, round: 0 },
         Age::Remembered => return Standing::Expired,
         Age::Fresh => {}
@@ -210,7 +221,12 @@ pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: Option<&Dige
     }
     match &claim.phase {
         Phase::Dispatching => Standing::InFlight(claim.action),
-        Phase::AwaitingInput { round: asked, .. } if round.is_some() && round != claim.brought.as_ref() => {
+        Phase::AwaitingInput { round: asked, .. }
+            if round.is_some()
+                && round != claim.brought.as_ref()
+                && !was_answered
+                && claim.answered.len() < MOST_ROUNDS =>
+        {
             Standing::Open { attempt: claim.attempt, round: *asked }
         }
         Phase::AwaitingInput { asked, .. } => Standing::Asked(asked.clone()),
@@ -219,6 +235,9 @@ pub fn standing(claim: Option<&Claim>, fingerprint: &Digest, round: Option<&Dige
         Phase::Unknown { .. } | Phase::Abandoned => Standing::Unknown(claim.action),
     }
 }
+
+/// Rounds of input that one call may have: what each brought is remembered. After these its last question stands.
+pub const MOST_ROUNDS: usize = 256;
 
 /// How old a claim is, seen from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,6 +262,7 @@ impl Claim {
             fingerprint: intended.fingerprint,
             attempt: intended.attempt,
             brought: intended.brought,
+            answered: before.map(|before| before.answered_before(intended)).unwrap_or_default(),
             phase: Phase::Dispatching,
             began: intended.at,
             changed: intended.at,
@@ -258,6 +278,15 @@ impl Claim {
         }
     }
 
+    /// What of its rounds the server has answered by asking, when `intended` follows.
+    fn answered_before(&self, intended: &Intended) -> Vec<Option<Digest>> {
+        if intended.round > 0 {
+            return self.answered.iter().copied().chain([self.brought]).collect();
+        }
+        let goes_on = self.is_released() && self.age(intended.at) != Age::Forgotten;
+        if goes_on { self.answered.clone() } else { Vec::new() }
+    }
+
     pub(super) fn settle(&mut self, settled: &Settled) {
         self.phase = settled.phase.clone();
         self.changed = settled.at;
@@ -268,11 +297,12 @@ impl Claim {
         matches!(self.phase, Phase::NotSent | Phase::Failed { again: true, .. } | Phase::Failed { answer: None, .. })
     }
 
-    /// How old it is at `now`. The time to live counts from the end; what has not ended never ages.
+    /// How old it is at `now`. The time to live counts from the end; what has not ended never ages, and neither does what an
+    /// operator abandoned: it may have run, and time is no proof.
     pub fn age(&self, now: Millis) -> Age {
         let replayed = self.changed.saturating_add(self.ttl);
         match now {
-            _ if !self.phase.is_final() || now < replayed => Age::Fresh,
+            _ if !self.phase.is_final() || self.phase == Phase::Abandoned || now < replayed => Age::Fresh,
             now if now < replayed.saturating_add(self.keep) => Age::Remembered,
             _ => Age::Forgotten,
         }

@@ -118,6 +118,13 @@ pub enum Carried {
     Hold(Digest, Box<Hold>),
 }
 
+impl Carried {
+    /// The newest fencing token, as that of a session which nobody has.
+    pub fn newest(token: u64, at: Millis) -> Self {
+        Self::Session(Digest::of_parts("newest fencing token", &[]), Session { token, at })
+    }
+}
+
 /// A call is held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Held {

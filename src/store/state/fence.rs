@@ -4,7 +4,7 @@ use super::{Millis, Refused};
 use serde::{Deserialize, Serialize};
 
 /// A session, as far as side effects go. Tokens come from one counter for all sessions that only grows, so a session
-/// that was forgotten and comes back never sees an old one again.
+/// that was forgotten and comes back never sees an old one again. What stands for dropped segments carries the newest of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// The newest token.

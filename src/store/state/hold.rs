@@ -3,6 +3,7 @@
 use super::command::{Ask, Decide};
 use super::event::{Decided, Held};
 use super::{Millis, Refused};
+use crate::mcp::json::fold::is_same_name;
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::model::ids::{ActionId, ToolName};
 use bytes::Bytes;
@@ -307,7 +308,7 @@ pub(super) fn decided(decide: &Decide, hold: Option<&Hold>, now: Millis) -> Resu
         Stand::Denied { .. } => Some(false),
         Stand::Absent | Stand::TimedOut => return Err(Undecided::Gone),
     };
-    let is_itself = decide.who == hold.question.agent && !hold.self_approval;
+    let is_itself = is_same_name(&decide.who, &hold.question.agent) && !hold.self_approval;
     if is_itself || !decide.roles.iter().any(|role| hold.roles.contains(role)) {
         return Err(Undecided::NotYours);
     }
@@ -315,7 +316,7 @@ pub(super) fn decided(decide: &Decide, hold: Option<&Hold>, now: Millis) -> Resu
         return Err(if allowed == decide.allow { Undecided::Same } else { Undecided::Other { allowed } });
     }
     // All decisions of a pending hold allow it.
-    if decide.allow && hold.decisions.iter().any(|before| before.who == decide.who) {
+    if decide.allow && hold.decisions.iter().any(|before| is_same_name(&before.who, &decide.who)) {
         return Err(Undecided::Same);
     }
     let is_enough = hold.decisions.len() + 1 >= usize::try_from(hold.needed).unwrap_or(usize::MAX);

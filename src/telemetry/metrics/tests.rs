@@ -28,6 +28,7 @@ fn busy() -> Metrics {
     metrics.dropped("unsolicited_answer");
     metrics.refused("duplicate_key");
     metrics.ledger_dropped(3);
+    metrics.dropped_early(5);
     metrics.head_left(true);
     metrics.sessions(4);
     metrics.held(2);
@@ -81,6 +82,8 @@ fn names_are_the_promised_ones() {
             "toolgate_latency_ms",
             "toolgate_ledger_entries_dropped_total",
             "toolgate_ledger_heads_total",
+            "toolgate_ledger_records_dropped_early_total",
+            "toolgate_long_meta_total",
             "toolgate_look_alikes_total",
             "toolgate_normalized_schemas_total",
             "toolgate_policy_stale",
@@ -131,6 +134,7 @@ fn values_and_labels_arrive() {
         r#"toolgate_dropped_messages_total{reason="unsolicited_answer"} 1"#,
         r#"toolgate_refused_messages_total{reason="duplicate_key"} 1"#,
         "toolgate_ledger_entries_dropped_total 3",
+        "toolgate_ledger_records_dropped_early_total 5",
         "toolgate_sessions 4",
         "toolgate_approvals_pending 2",
         r#"toolgate_approval_seconds_count{decision="deny"} 1"#,

@@ -3,16 +3,16 @@
 //! Nearly everything is light and never comes here: it is done where it is, up to [`work::INLINE`], and begun anew on the
 //! pool only when that does not suffice. Nothing on the pool takes more than [`work::HEAVY`], so its threads come back.
 
+use crate::model::ids::AgentId;
 use crate::model::work::{self, Spent};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use queue::Place;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::Semaphore;
 use tracing::Span;
 
-/// What waits for a thread at most; more is refused.
-const QUEUE: usize = 64;
+mod queue;
+
 /// How long is waited for an end, with the time in the queue. The thread ends by itself after that.
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -26,7 +26,7 @@ pub enum Unfinished {
     TooHeavy,
     /// It was not done within 5 s, because other heavy work is.
     TooLate,
-    /// The queue is full.
+    /// Too much waits, or too much of this agent.
     Full,
 }
 
@@ -60,29 +60,25 @@ pub static TALLY: Tally = Tally {
     full: AtomicU64::new(0),
 };
 
-/// The pool: half of the processors, so that the other half serves.
-static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Arc::new(Semaphore::new((processors / 2).max(1)))
-});
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
-/// Does `here` where the call is. When that takes too much, does what `there` makes on the pool instead, which must be the
-/// same work; what `here` has done by then must not count.
-pub async fn done<T, W>(here: impl FnOnce() -> T, there: impl FnOnce() -> W) -> Result<T, Unfinished>
+/// Does `here` where the call is. When that takes too much, does what `there` makes on the pool instead, in its turn among
+/// what `agent` has there: the same work; what `here` has done by then must not count.
+pub async fn done<T, W>(agent: &AgentId, here: impl FnOnce() -> T, there: impl FnOnce() -> W) -> Result<T, Unfinished>
 where
     T: Send + 'static,
     W: FnOnce() -> T + Send + 'static,
 {
     match work::within(work::INLINE, here) {
         Ok(done) => Ok(done),
-        Err(Spent) => Box::pin(on_pool(there())).await,
+        Err(Spent) => Box::pin(on_pool(agent, there())).await,
     }
 }
 
-/// Does what is known to be too heavy for where the call is.
-pub async fn on_pool<T: Send + 'static>(heavy: impl FnOnce() -> T + Send + 'static) -> Result<T, Unfinished> {
-    let ended = pooled(heavy).await;
+/// Does what is known to be too heavy for where the call is, for `agent`.
+pub async fn on_pool<T: Send + 'static>(
+    agent: &AgentId,
+    heavy: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unfinished> {
+    let ended = pooled(agent, heavy).await;
     let count = match &ended {
         Ok(_) => &TALLY.done,
         Err(Unfinished::TooHeavy) => &TALLY.too_heavy,
@@ -93,15 +89,16 @@ pub async fn on_pool<T: Send + 'static>(heavy: impl FnOnce() -> T + Send + 'stat
     ended
 }
 
-async fn pooled<T: Send + 'static>(heavy: impl FnOnce() -> T + Send + 'static) -> Result<T, Unfinished> {
-    let place = Place::take().ok_or(Unfinished::Full)?;
+async fn pooled<T: Send + 'static>(
+    agent: &AgentId,
+    heavy: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unfinished> {
+    let place = Place::take(agent).ok_or(Unfinished::Full)?;
     let span = Span::current();
     let run = async {
-        // The semaphore is never closed.
-        let permit = THREADS.clone().acquire_owned().await.map_err(|_| Unfinished::Full)?;
-        drop(place);
+        let thread = place.thread().await;
         let done = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _thread = thread;
             span.in_scope(|| work::within(work::HEAVY, heavy))
         });
         match done.await {
@@ -121,25 +118,9 @@ pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes > LONG && has_others() { tokio::task::block_in_place(work) } else { work() }
 }
 
-/// A place in the queue.
-struct Place;
-
-impl Place {
-    fn take() -> Option<Self> {
-        let before = WAITING.fetch_add(1, Ordering::Relaxed);
-        let place = Self;
-        (before < QUEUE).then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::queue::{PLACES, PLACES_OF_ONE, THREADS};
     use super::*;
     use std::thread;
 
@@ -157,7 +138,7 @@ mod tests {
                 work::spend(units);
                 thread::current().id() == home
             };
-            assert_eq!(done(work, || work).await, ended, "{units}");
+            assert_eq!(done(&agent("a"), work, || work).await, ended, "{units}");
         }
     }
 
@@ -174,16 +155,45 @@ mod tests {
         assert!(aside(LONG, || true), "short ones are read where they are");
     }
 
-    /// What waits is bounded, and nobody waits for ever: the pool is held by work that does not end.
+    /// What waits is bounded, in all and of one agent, and nobody waits for ever: the pool is held by work that does not end.
     #[tokio::test(start_paused = true)]
     async fn the_queue_is_bounded() {
-        let held =
-            THREADS.clone().acquire_many_owned(u32::try_from(THREADS.available_permits()).unwrap()).await.unwrap();
-        let heavy = || done(|| work::spend(u64::MAX), || || ());
-        let all: Vec<_> = futures_util::future::join_all((0..=QUEUE).map(|_| heavy())).await;
+        let held = hold().await;
+        let heavy = async |name: &str| done(&agent(name), || work::spend(u64::MAX), || || ()).await;
+        let names = ["a"; PLACES_OF_ONE + 1].into_iter().chain(["b"; PLACES_OF_ONE]).chain(["c"]);
+        let all: Vec<_> = futures_util::future::join_all(names.map(heavy)).await;
         let count = |wanted| all.iter().filter(|ended| **ended == Err(wanted)).count();
-        assert_eq!((count(Unfinished::Full), count(Unfinished::TooLate)), (1, QUEUE));
+        assert_eq!((count(Unfinished::Full), count(Unfinished::TooLate)), (2, PLACES));
         drop(held);
-        assert_eq!(heavy().await, Ok(()), "the places are free again");
+        assert_eq!(heavy("a").await, Ok(()), "the places are free again");
+    }
+
+    /// One agent's heavy work does not stand before another's, however much of it there is.
+    #[tokio::test]
+    async fn agents_take_turns() {
+        let held = hold().await;
+        let order = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let heavy = |name: &'static str| {
+            let order = order.clone();
+            async move {
+                let there = move || order.lock().push(name);
+                done(&agent(name), || work::spend(u64::MAX), || there).await
+            }
+        };
+        let many = futures_util::future::join_all(["greedy"; PLACES_OF_ONE].map(heavy));
+        let all = async { tokio::join!(many, heavy("modest"), async { drop(held) }) };
+        let (many, modest, ()) = all.await;
+        assert!(modest.is_ok() && many.iter().all(Result::is_ok));
+        let place = order.lock().iter().position(|name| *name == "modest").unwrap();
+        let most = 2 * std::thread::available_parallelism().unwrap().get();
+        assert!(place <= most, "after {place} of {PLACES_OF_ONE}");
+    }
+
+    fn agent(name: &str) -> AgentId {
+        AgentId::new(name)
+    }
+
+    async fn hold() -> tokio::sync::OwnedSemaphorePermit {
+        THREADS.clone().acquire_many_owned(u32::try_from(THREADS.available_permits()).unwrap()).await.unwrap()
     }
 }

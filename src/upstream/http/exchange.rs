@@ -3,6 +3,7 @@
 use super::super::Inbound;
 use super::{Arriving, Endpoint, Wire};
 use crate::failpoint;
+use crate::mcp::envelope::answered;
 use crate::mcp::json::{FROM_SERVER, Text};
 use crate::mcp::members::of_server;
 use crate::mcp::message::{Kind, Message};
@@ -11,6 +12,7 @@ use crate::mcp::scrub;
 use crate::mcp::sse::{Block, Framer};
 use crate::model::reply::Fault;
 use crate::telemetry::tasks::heavy;
+use crate::upstream::departure::Departure;
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
@@ -67,6 +69,11 @@ impl HttpExchange {
         Ok(exchange)
     }
 
+    /// From now on it leaves only if `departure` lets it.
+    pub fn departs_by(&mut self, departure: Departure) {
+        self.wire.departure = Some(departure);
+    }
+
     /// Sends the request, once, and waits for the head of the answer. If this future is dropped before it completes, a
     /// byte may have left, and nothing more arrives.
     pub async fn begin(&mut self) -> Result<(), Fault> {
@@ -89,7 +96,17 @@ impl HttpExchange {
     /// Whether the server says that the legacy session is no more: with a JSON-RPC error or without (PROTOCOL §3.1). It
     /// says nothing of the request (SEMANTICS §4).
     pub fn session_is_gone(&self) -> bool {
-        self.wire.session.is_some() && self.status == Some(StatusCode::NOT_FOUND.as_u16())
+        self.wire.session.is_some() && self.has_status(StatusCode::NOT_FOUND)
+    }
+
+    /// Whether the server has begun to answer as it does in the session: what says an error may be a proxy's word.
+    pub fn is_heard(&self) -> bool {
+        self.status.is_none() && matches!(self.source, Source::Json(_) | Source::Events(..))
+    }
+
+    /// Whether it was answered with this status.
+    pub fn has_status(&self, status: StatusCode) -> bool {
+        self.status == Some(status.as_u16())
     }
 
     /// `fault`, where it was the answer that was wrong, and its status is known.
@@ -123,7 +140,16 @@ impl HttpExchange {
         let bytes = gather(Limited::new(body, FROM_SERVER.bytes)).await;
         let bytes =
             bytes.map_err(|error| Fault::after_sending(format!("the answer was cut off or too long: {error}")))?;
-        self.own(read(bytes)?)
+        self.own(self.understood(bytes)?)
+    }
+
+    /// What was sent as one message. One that cannot be read may be known to be the answer all the same.
+    fn understood(&self, bytes: Bytes) -> Result<Message, Fault> {
+        let whole = bytes.clone();
+        read(bytes).map_err(|fault| match answered(&whole) {
+            Some(id) if id == self.id.as_bytes() => Fault::unreadable(fault.what),
+            _ => fault,
+        })
     }
 
     fn own(&self, message: Message) -> Result<Inbound, Fault> {
@@ -152,7 +178,7 @@ impl HttpExchange {
                     self.source = Source::Events(body, framer);
                     return Ok(None);
                 }
-                let inbound = self.own(read(event.data)?)?;
+                let inbound = self.own(self.understood(event.data)?)?;
                 if !matches!(&inbound, Inbound::Message(message) if message.kind == Kind::Response) {
                     self.source = Source::Events(body, framer);
                 }

@@ -1,19 +1,53 @@
-//! The body of a request to a tool server: its bytes; with fail points in two halves, so that a test can end toolgate
-//! between them.
+//! The body of a request to a tool server: its bytes, which leave if the request has not been taken back by then; with fail
+//! points in two halves, so that a test can end toolgate between them.
 
+use crate::upstream::departure::{Departure, TakenBack};
 use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-/// The body of a request.
 #[cfg(not(feature = "failpoints"))]
-pub type Payload = http_body_util::Full<Bytes>;
+type Inside = http_body_util::Full<Bytes>;
 
-/// The body of a request.
 #[cfg(feature = "failpoints")]
-pub type Payload = halves::Halves;
+type Inside = halves::Halves;
+
+/// The body of a request, which is the message. A connection asks for it before it writes anything, over HTTP/2 at times
+/// right after the head; a request that has a head only is none.
+#[derive(Debug)]
+pub struct Payload {
+    inside: Inside,
+    /// None when nobody takes it back.
+    departure: Option<Departure>,
+}
 
 /// The body that consists of `bytes`.
-pub(super) fn payload(bytes: Bytes) -> Payload {
-    Payload::new(bytes)
+pub(super) fn payload(bytes: Bytes, departure: Option<Departure>) -> Payload {
+    Payload { inside: Inside::new(bytes), departure }
+}
+
+impl Body for Payload {
+    type Data = Bytes;
+    type Error = TakenBack;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, TakenBack>>> {
+        if let Some(departure) = &self.departure {
+            departure.leaves()?;
+        }
+        Pin::new(&mut self.inside).poll_frame(context).map_err(|never| match never {})
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inside.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inside.size_hint()
+    }
 }
 
 #[cfg(feature = "failpoints")]
@@ -32,7 +66,7 @@ mod halves {
 
     /// Bytes in two halves; the first is on its way before the second is given out.
     #[derive(Debug)]
-    pub struct Halves {
+    pub(super) struct Halves {
         rest: Bytes,
         first: usize,
         paused: bool,

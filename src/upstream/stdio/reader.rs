@@ -90,12 +90,12 @@ impl Shared {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            match understand(line) {
-                Some(message) => {
-                    garbage = 0;
-                    self.deliver(message, out);
-                }
-                None => garbage += 1,
+            if let Some(message) = understand(line.clone()) {
+                garbage = 0;
+                self.deliver(message, out);
+            } else {
+                garbage += 1;
+                self.routes.unreadable(&line);
             }
             if garbage > 0 && self.too_much(garbage) {
                 return Over::Because(format!("it sent {garbage} lines in a row that are not JSON-RPC messages"));

@@ -1,6 +1,7 @@
 //! Which message belongs to which request: pure, behind one lock that is never held while waiting.
 
 use super::super::{Inbound, Inbox, QUEUE};
+use crate::mcp::envelope::answered;
 use crate::mcp::json::Text;
 use crate::mcp::message::{Kind, Message, number};
 use crate::model::ids::ServerName;
@@ -222,6 +223,15 @@ impl Routes {
         }
     }
 
+    /// Ends the request that a line answers which cannot be read, if it does beyond doubt.
+    pub(super) fn unreadable(&self, line: &[u8]) {
+        let id = answered(line).and_then(digits);
+        let begun = id.filter(|id| self.table.lock().open.get(id).is_some_and(|open| open.begun));
+        if let Some(id) = begun {
+            self.fail(id, "its answer cannot be read", Sent::Answered);
+        }
+    }
+
     fn notification(&self, mut message: Message) -> Option<Message> {
         let table = self.table.lock();
         let owner = match message.method.as_str() {
@@ -277,8 +287,12 @@ fn add(counter: &AtomicU64) {
 
 /// An id of ours as we wrote it: digits, not a string of digits.
 fn own_id(text: &Text) -> Option<u64> {
-    let digits = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
-    std::str::from_utf8(text.as_bytes()).ok().filter(|_| digits)?.parse().ok()
+    digits(text.as_bytes())
+}
+
+fn digits(written: &[u8]) -> Option<u64> {
+    let are_digits = written.first().is_some_and(u8::is_ascii_digit);
+    std::str::from_utf8(written).ok().filter(|_| are_digits)?.parse().ok()
 }
 
 fn param(message: &Message, key: &str) -> Option<Text> {

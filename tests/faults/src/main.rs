@@ -1,5 +1,5 @@
 //! `toolgate-faults [--kills N] [--seed S] [--programs DIR]`: kills toolgate at random moments until N kills have hit calls
-//! in flight, and checks I1 to I9. Exit code 1 when one is violated.
+//! in flight, and checks I1 to I9. Exit code 1 when one is violated, or when what was to happen besides never did.
 
 #![expect(clippy::disallowed_methods, reason = "it has no clock but this")]
 
@@ -132,6 +132,17 @@ fn progress(sum: &Sum, kills: u64, calls: u64) {
     }
 }
 
+/// What was to happen between the kills and never did.
+fn missing(sum: &Sum) -> impl Iterator<Item = &'static str> {
+    let happened = [
+        ("held calls that operators allowed", sum.allowed > 0),
+        ("held calls that were executed", sum.held > 0),
+        ("calls that were answered with any status", sum.statuses > 0),
+    ];
+    let is_asked = sum.kills > 0;
+    happened.into_iter().filter(move |(_, did)| is_asked && !did).map(|(enemy, _)| enemy)
+}
+
 fn report(sum: &mut Sum, took: Duration) -> std::process::ExitCode {
     sum.restarts.sort_unstable();
     let percentile = |percent: usize| {
@@ -154,7 +165,13 @@ fn report(sum: &mut Sum, took: Duration) -> std::process::ExitCode {
         "{} of the calls were answered with any status; operators allowed {} held calls and denied {}, {} of them were executed",
         sum.statuses, sum.allowed, sum.denied, sum.held
     );
+    for enemy in missing(sum) {
+        println!("NOTHING PROVED about {enemy}: it never happened; run more kills");
+    }
     println!("restart to serving: p50 {:.0} ms, p99 {:.0} ms", percentile(50), percentile(99));
+    if sum.violations.is_empty() && missing(sum).next().is_some() {
+        return std::process::ExitCode::FAILURE;
+    }
     if sum.violations.is_empty() {
         println!("0 violations: with 95 % confidence fewer than {:.3} % of kills cause one (3/N)", bound * 100.0);
         return std::process::ExitCode::SUCCESS;

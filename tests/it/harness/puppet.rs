@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -43,6 +43,8 @@ pub enum Answer {
     Status(u16),
     /// With this status, type and body, word for word; no type, no header that says one.
     Said(u16, &'static str, String),
+    /// With what comes here, when it comes.
+    Later(tokio::sync::oneshot::Receiver<Answer>),
     /// Not at all.
     Silence,
 }
@@ -73,6 +75,8 @@ struct Strings {
     /// How many event streams of ours toolgate closed before we did.
     closed: Mutex<Vec<Value>>,
     sessions: Mutex<Vec<String>>,
+    /// How many sessions toolgate has ended.
+    deleted: AtomicUsize,
     /// The parameters of every `initialize`.
     initialized: Mutex<Vec<Value>>,
 }
@@ -134,6 +138,7 @@ impl Puppet {
             listeners: Mutex::default(),
             closed: Mutex::default(),
             sessions: Mutex::default(),
+            deleted: AtomicUsize::new(0),
             initialized: Mutex::default(),
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -148,7 +153,8 @@ impl Puppet {
         Self::start(Making { tools, ..Making::default() }).await
     }
 
-    fn serve(&self, listener: tokio::net::TcpListener) {
+    /// Takes connections at this listener, which is at its address.
+    pub fn serve(&self, listener: tokio::net::TcpListener) {
         let app = axum::Router::new().fallback(request).with_state(self.strings.clone());
         // Connections are tasks of their own; a runtime of its own ends them all at once.
         let (stopped, stop) = tokio::sync::oneshot::channel::<()>();
@@ -199,6 +205,11 @@ impl Puppet {
     /// How many legacy sessions it knows.
     pub fn sessions(&self) -> usize {
         self.strings.sessions.lock().unwrap().len()
+    }
+
+    /// How many legacy sessions toolgate has ended.
+    pub fn deleted(&self) -> usize {
+        self.strings.deleted.load(Ordering::Relaxed)
     }
 
     /// From now on everything but the handshake and the listing is answered like this.
@@ -414,7 +425,10 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         // It keeps no events, so no stream can be taken up again.
         Method::GET if head.headers.contains_key("last-event-id") => return bare(503),
         Method::GET if strings.eras.1 && session.is_some() => return stream(&strings, strings.listener(None), None),
-        Method::DELETE if strings.eras.1 => return bare(200),
+        Method::DELETE if strings.eras.1 => {
+            strings.deleted.fetch_add(1, Ordering::Relaxed);
+            return bare(200);
+        }
         Method::POST => {}
         _ => return bare(405),
     }
@@ -442,20 +456,7 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         }
     };
     let id = seen.body["id"].clone();
-    let mut response = match answer {
-        Answer::Result(result) => whole(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
-        Answer::Message(mut message) => {
-            message["id"] = id;
-            whole(&message)
-        }
-        Answer::Stream(receiver) => stream(&strings, receiver, Some(id)),
-        Answer::Status(status) => bare(status),
-        Answer::Said(status, kind, body) => said(status, kind, body),
-        Answer::Silence => {
-            let _watched = Watched(strings.clone(), Some(id), false);
-            std::future::pending().await
-        }
-    };
+    let mut response = answered(&strings, id, answer).await;
     if method == "initialize" {
         let mut sessions = strings.sessions.lock().unwrap();
         let session = format!("puppet-{}", uuid::Uuid::now_v7());
@@ -463,6 +464,24 @@ async fn request(State(strings): State<Arc<Strings>>, request: Request) -> Respo
         sessions.push(session);
     }
     response
+}
+
+async fn answered(strings: &Arc<Strings>, id: Value, answer: Answer) -> Response {
+    let answer = if let Answer::Later(answer) = answer { answer.await.unwrap_or(Answer::Silence) } else { answer };
+    match answer {
+        Answer::Result(result) => whole(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
+        Answer::Message(mut message) => {
+            message["id"] = id;
+            whole(&message)
+        }
+        Answer::Stream(receiver) => stream(strings, receiver, Some(id)),
+        Answer::Status(status) => bare(status),
+        Answer::Said(status, kind, body) => said(status, kind, body),
+        Answer::Later(_) | Answer::Silence => {
+            let _watched = Watched(strings.clone(), Some(id), false);
+            std::future::pending().await
+        }
+    }
 }
 
 fn no_such_session() -> Response {

@@ -237,6 +237,25 @@ impl Agent {
         self.sent(request).await
     }
 
+    /// Listens for changes of the tools: in a legacy session, or by a subscription. The agent as it is then, and what it hears.
+    pub async fn listens_for_tools(self, modern: bool) -> (Self, Reading) {
+        if !modern {
+            let agent = self.initialized().await;
+            let listening = agent.get(None).await;
+            return (agent, listening);
+        }
+        let wanted = json!({ "notifications": { "toolsListChanged": true } });
+        let mut listening = self.post(&self.request("subscriptions/listen", wanted)).await;
+        assert_eq!(listening.message().await["method"], "notifications/subscriptions/acknowledged");
+        (self, listening)
+    }
+
+    /// Ends its session.
+    pub async fn delete(&self) {
+        let ended = self.sent(self.http.delete(format!("{}{}", self.base, self.path))).await;
+        assert!(ended.status < 300, "{}", ended.status);
+    }
+
     async fn sent(&self, mut request: reqwest::RequestBuilder) -> Reading {
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));

@@ -40,6 +40,9 @@ for line in sys.stdin:
         if kind == "text":
             print("upstream connect error or disconnect/reset before headers", flush=True)
             continue
+        if kind == "unread":
+            print('{"jsonrpc":"2.0","id":%d,"result":{"content":[],"a":1,"a":2}}' % message["id"], flush=True)
+            continue
         if kind == "foreign": answer["id"] = 987654321
         if kind == "spelled": answer["id"] = str(message["id"])
         if kind == "null": answer["id"] = None
@@ -57,7 +60,7 @@ for line in sys.stdin:
 "#;
 
 /// What answers, what does not, and what ends the child; the last ones one after the other.
-const KINDS: [&str; 7] = ["matching", "foreign", "spelled", "null", "text", "half", "empty"];
+const KINDS: [&str; 8] = ["matching", "unread", "foreign", "spelled", "null", "text", "half", "empty"];
 const LAST: [&str; 2] = ["cut", "dies"];
 
 async fn sent(agent: &Agent, kind: &str, error: i64) -> (String, Vec<Value>) {
@@ -76,6 +79,8 @@ fn is_right(kind: &str, error: i64, told: &[Value]) -> bool {
     let text = told.iter().map(Value::to_string).collect::<String>();
     let is_true = |answer: &Value| match kind {
         "matching" => answer["error"]["code"] == error,
+        // A result that cannot be read is one; it is withheld.
+        "unread" => code(answer).is_empty() && answer.to_string().contains("has answered this call"),
         _ => code(answer) == "outcome_unknown",
     };
     told.iter().all(is_true) && !UNTRUE.iter().any(|words| text.contains(words))

@@ -5,6 +5,10 @@ use super::{Case, Kind, POLICY, Stage, code};
 use crate::puppet::{Answer, Seen};
 use crate::stage::Agent;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// How a ping is answered.
 type Says = Box<dyn Fn(&Seen) -> Answer + Send + Sync>;
@@ -80,7 +84,7 @@ async fn what_a_ping_is_answered_with_decides() {
         ("it says nothing", false, Box::new(|_| Answer::Silence)),
         ("it names no request", true, Box::new(move |_| Answer::Said(400, json, error(&Value::Null, -32000)))),
         ("it has no session", true, Box::new(move |seen| Answer::Said(404, json, error(&seen.body["id"], -32001)))),
-        ("a proxy says so", true, Box::new(|_| Answer::Said(503, "text/plain", "no healthy upstream".to_owned()))),
+        ("nor has anything said so", true, Box::new(|_| Answer::Status(404))),
     ];
     let stage = Stage::new(", ping_after: 1ms", POLICY).await;
     for (what, opens, says) in cases {
@@ -91,11 +95,83 @@ async fn what_a_ping_is_answered_with_decides() {
             _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
         });
         stage.puppet.forget();
-        let before = stage.puppet.sessions();
+        let (before, deleted) = (stage.puppet.sessions(), stage.puppet.deleted());
         assert!(is_done(&made(&agent, &good(&format!("{what}: then")), "pay").await), "{what}");
         let opened = stage.puppet.sessions() - before;
         assert_eq!((pings(&stage), stage.puppet.executions(), opened), (1, 1, usize::from(opens)), "{what}");
+        assert_eq!(stage.puppet.deleted(), deleted, "{what}: nobody knows what goes on in it");
     }
+}
+
+/// What says nothing of the session, as a rate limiter's word, ends none: a call in flight in it, of which nothing is known
+/// yet, is answered there, and the one that waits for the ping was not sent.
+#[tokio::test]
+async fn a_ping_that_fails_ends_no_session() {
+    let quick = POLICY.replace("oracle__pay: { purpose", "oracle__pay: { budget: { timeout_ms: 1000 }, purpose");
+    let stage = Stage::new(", ping_after: 1ms", &quick).await;
+    let agent = stage.gate.agent().initialized().await;
+    let unnamed =
+        json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": "slow down" } }).to_string();
+    let cases: [(u16, &str, String); 4] = [
+        (429, "text/plain", "slow down".to_owned()),
+        (429, "application/json", unnamed),
+        (503, "text/plain", "no healthy upstream".to_owned()),
+        (200, "text/html", "please log in".to_owned()),
+    ];
+    for (status, kind, body) in cases {
+        let (ends, end) = oneshot::channel();
+        let (end, limited) = (Mutex::new(Some(end)), Arc::new(AtomicBool::new(false)));
+        let limits = limited.clone();
+        stage.puppet.answers(move |seen| match seen.body["params"]["arguments"]["case"].as_str() {
+            Some(name) if name.ends_with("slow") => Answer::Later(end.lock().unwrap().take().unwrap()),
+            None if limits.load(Ordering::Relaxed) => Answer::Said(status, kind, body.clone()),
+            _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
+        });
+        stage.puppet.forget();
+        let slow = good(&format!("{status}-{kind}-slow"));
+        let quick = good(&format!("{status}-{kind}-quick"));
+        let (sessions, deleted) = (stage.puppet.sessions(), stage.puppet.deleted());
+        let told = made(&agent, &slow, "pay").await;
+        assert_eq!(code(&told), "outcome_unknown", "{status}: {told}");
+        limited.store(true, Ordering::Relaxed);
+        let told = made(&agent, &quick, "pay").await;
+        assert_eq!(code(&told), "upstream_unavailable", "{status}: {told}");
+        assert_eq!((stage.puppet.executions(), stage.puppet.deleted()), (1, deleted), "{status}");
+        let done = Answer::Result(json!({ "content": [], "resultType": "complete" }));
+        assert!(ends.send(done).is_ok(), "{status}: it is in flight");
+        crate::harness::until("the slow call is answered", || async {
+            is_done(&made(&agent, &slow, "pay").await).then_some(())
+        })
+        .await;
+        limited.store(false, Ordering::Relaxed);
+        assert!(is_done(&made(&agent, &quick, "pay").await), "{status}");
+        assert_eq!((stage.puppet.executions(), stage.puppet.deleted()), (2, deleted), "{status}");
+        assert!(stage.puppet.sessions() <= sessions.max(1), "{status}: no session but the agent's");
+    }
+}
+
+/// What a proxy says while its server is away is not heard from the session: it is pinged before the next write.
+#[tokio::test]
+async fn a_proxy_keeps_no_session_fresh() {
+    const PING_AFTER: Duration = Duration::from_millis(500);
+    let stage = Stage::new(", ping_after: 500ms", POLICY).await;
+    let agent = stage.gate.agent().initialized().await;
+    assert!(is_done(&made(&agent, &good("first"), "read").await));
+    let since = Instant::now();
+    stage.puppet.answers(|seen| match seen.body["params"]["name"].as_str() {
+        Some("read") => Answer::Said(502, "text/plain", "bad gateway".to_owned()),
+        _ => Answer::Result(json!({ "content": [], "resultType": "complete" })),
+    });
+    for number in 0.. {
+        let told = made(&agent, &good(&format!("look {number}")), "read").await;
+        assert_eq!(code(&told), "upstream_failed", "{told}");
+        if since.elapsed() > PING_AFTER {
+            break;
+        }
+    }
+    stage.puppet.forgets_sessions();
+    let told = made(&agent, &good("then"), "pay").await;
+    assert!(is_done(&told), "{told}");
 }
 
 /// Nobody is asked about a session that was heard of just now, nor for a read; and what cannot be reached was not sent.
@@ -117,4 +193,38 @@ async fn a_ping_that_finds_nobody_sends_nothing() {
     })
     .await;
     assert_eq!(stage.came(&lost), (1, 1));
+}
+
+/// An agent that ends its session does not end the tool server's as long as a call is in flight in it that may change
+/// something: it is answered there.
+#[tokio::test]
+async fn an_agent_that_leaves_ends_no_call() {
+    let stage = Stage::new("", POLICY).await;
+    let leaving = stage.gate.agent().initialized().await;
+    let (ends, end) = oneshot::channel();
+    let end = Mutex::new(Some(end));
+    stage.puppet.answers(move |_| Answer::Later(end.lock().unwrap().take().unwrap()));
+    let slow = Case { status: 400, ..good("slow") };
+    let params = |agent: &Agent| {
+        let told = json!({ "case": slow.name });
+        let meta = json!({ "dev.toolgate/idempotencyKey": slow.name });
+        agent.request("tools/call", json!({ "name": "oracle__pay", "arguments": told, "_meta": meta }))
+    };
+    let deleted = stage.puppet.deleted();
+    let message = params(&leaving);
+    let call = leaving.answered(&message);
+    let gone = async {
+        stage.puppet.sees("the slow call", |seen| seen.method() == "tools/call").await;
+        leaving.delete().await;
+    };
+    tokio::select! {
+        answer = call => panic!("it is not answered yet: {answer}"),
+        () = gone => {}
+    }
+    assert_eq!(stage.puppet.deleted(), deleted, "a call is in flight");
+    assert!(ends.send(Answer::Result(json!({ "content": [], "resultType": "complete" }))).is_ok());
+    let other = stage.gate.agent().initialized().await;
+    let again = other.answered(&params(&other)).await;
+    assert!(is_done(&again), "{again}");
+    assert_eq!(stage.puppet.executions(), 1);
 }

@@ -13,13 +13,14 @@ use crate::gate::toolbox::{Tool, Toolbox};
 use crate::gate::vault::Vault;
 use crate::gate::{Gate, IN_FLIGHT};
 use crate::mcp::json::Text;
+use crate::mcp::round::{KEY, Seal};
 use crate::mcp::tools::Definition;
 use crate::model::approvers::Approvers;
 use crate::model::caller::Caller;
 use crate::model::ids::{ServerName, ToolName};
 use crate::policy::live::Live;
 use crate::schema::validate::Schema;
-use crate::side::Sides;
+use crate::side::{Sides, sums::Sums};
 use crate::store::claims::Store;
 use crate::store::journal::{Journal, Options};
 use crate::store::memory::Memory;
@@ -170,12 +171,14 @@ impl World {
             (_, None) => Arc::new(Memory::new(clock)),
         };
         let Ground { policy, tools, journal, metrics, connections, .. } = &*self.ground;
+        let sums = Arc::new(Sums::new(journal.clone(), metrics.clone()));
         let gate = Gate {
+            sums: sums.clone(),
             policy: policy.clone(),
             tools: tools.clone(),
             journal: journal.clone(),
             effects: Effects::new(store),
-            sides: Arc::new(Sides::new(policy.clone(), journal.clone(), metrics.clone())),
+            sides: Arc::new(Sides::new(policy.clone(), sums, metrics.clone())),
             metrics: metrics.clone(),
             clock,
             listings: Listings::default(),
@@ -183,6 +186,7 @@ impl World {
             rows: Rows::default(),
             hooks: Hooks::new(connections.clone()),
             approvers: Approvers::default(),
+            seal: Arc::new(Seal::new(&[7; KEY]).unwrap()),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
         };
         self.group.set(self.group.get() + 1);

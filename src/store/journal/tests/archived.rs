@@ -222,3 +222,24 @@ async fn an_archive_is_not_written_over() {
     assert_eq!(finds(&data, &Against::default()), None);
     assert!(finds(&data, &against(&Keys::default(), &archive)).unwrap().what.contains("missing"));
 }
+
+/// An archive that cannot be written is found out before anything is read: a segment that is damaged, too, says nothing yet.
+#[tokio::test]
+async fn an_archive_that_cannot_be_written_costs_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let (data, archive) = (temp.path().join("data"), temp.path().join("archive"));
+    let journal = Journal::open(&data, tiny()).unwrap();
+    add(&journal, 20).await;
+    fs::write(&archive, "no directory").unwrap();
+    let first = files(&data.join("journal")).into_keys().min().unwrap();
+    let mut bytes = fs::read(&first).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&first, bytes).unwrap();
+    let failed = journal.compact(now(20, &archive), state()).await.unwrap_err();
+    assert!(failed.to_string().contains("archive"), "{failed}");
+    fs::remove_file(&archive).unwrap();
+    let failed = journal.compact(now(20, &archive), state()).await.unwrap_err();
+    assert!(matches!(failed, Error::Damaged(_)), "{failed}");
+    assert_eq!(fs::read_dir(&archive).unwrap().count(), 0, "nothing of the trial is left");
+}

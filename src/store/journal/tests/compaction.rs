@@ -40,6 +40,33 @@ fn files(data: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// What is missing is not begun anew: a journal that lacks a segment or its summary is not opened, compacted or not.
+#[tokio::test]
+async fn a_journal_that_lacks_a_part_is_not_opened() {
+    let mut cases = 0;
+    for is_compacted in [false, true] {
+        let temp = tempfile::tempdir().unwrap();
+        if is_compacted {
+            compacted(temp.path()).await;
+        } else {
+            written(temp.path(), Options { segment_bytes: 400, ..small() }, 12, 1).await;
+        }
+        let parts = files(temp.path());
+        let is_part = |file: &&PathBuf| file.extension().is_some_and(|kind| kind == "journal" || kind == "summary");
+        let newest = segments(temp.path()).pop().unwrap();
+        for part in parts.iter().filter(is_part).filter(|part| **part != newest) {
+            let bytes = fs::read(part).unwrap();
+            fs::remove_file(part).unwrap();
+            let error = Journal::open(temp.path(), small()).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains("are missing"), "{}: {error}", part.display());
+            fs::write(part, bytes).unwrap();
+            cases += 1;
+        }
+        Journal::open(temp.path(), small()).unwrap().close().await.unwrap();
+    }
+    assert!(cases >= 5, "{cases}");
+}
+
 #[tokio::test]
 async fn what_is_dropped_is_carried() {
     let temp = tempfile::tempdir().unwrap();
@@ -211,4 +238,57 @@ async fn a_crash_leaves_the_old_or_the_new() {
     assert!(!summary.with_extension("new").exists());
     let records = read(data).unwrap();
     assert_eq!((records[0].seq, verify(data, None).unwrap().problem), (1, None));
+}
+
+/// Without a size nothing goes, however large it is, and what makes no promise is summed up from some size on.
+#[tokio::test]
+async fn without_a_size_nothing_is_too_much() {
+    let temp = tempfile::tempdir().unwrap();
+    let options =
+        Options { segment_bytes: 400, reserve_bytes: 0, sizes: Sizes { lean: 2_000, ..Sizes::ANY }, ..small() };
+    let journal = Journal::open(temp.path(), options).unwrap();
+    assert_eq!(journal.measure().unwrap(), Extent::Within);
+    for n in 1..=40 {
+        journal.append(vec![Item::Event(vec![n; 80])]).unwrap().durable().await.unwrap();
+    }
+    assert_eq!(journal.measure().unwrap(), Extent::Lean);
+    let young = Retention { upto: 40, age: Duration::from_hours(1), archive: None };
+    assert_eq!(journal.compact(young, none()).await.unwrap(), None);
+}
+
+/// From seven eighths of its size on a journal is lean, beyond it and a quarter beyond it more than that.
+#[test]
+fn a_journal_is_lean_before_anything_goes() {
+    let sizes = Sizes { lean: 3_500, most: 4_000 };
+    let found = [3_499, 3_500, 4_000, 4_001, 5_000, 5_001].map(|bytes| Extent::of(bytes, sizes));
+    let [before, lean, full, more, most, far] = found;
+    assert_eq!((before, lean, full), (Extent::Within, Extent::Lean, Extent::Lean));
+    assert_eq!((more, most, far), (Extent::Beyond, Extent::Beyond, Extent::FarBeyond));
+    assert_eq!(Extent::of(u64::MAX - 1, Sizes { lean: 1, ..Sizes::ANY }), Extent::Lean);
+}
+
+/// SECURITY §3G G7: beyond its size the journal drops its oldest segments, however young, and no more than it has to; what
+/// cannot be dropped is known.
+#[tokio::test]
+async fn what_is_too_much_is_dropped_however_young() {
+    let temp = tempfile::tempdir().unwrap();
+    let most = 4_000;
+    let options =
+        Options { segment_bytes: 400, reserve_bytes: 0, sizes: Sizes { lean: most - most / 8, most }, ..small() };
+    let journal = Journal::open(temp.path(), options).unwrap();
+    let young = |upto| Retention { upto, age: Duration::from_hours(1), archive: None };
+    for n in 1..=40 {
+        journal.append(vec![Item::Event(vec![n; 80])]).unwrap().durable().await.unwrap();
+    }
+    let before = journal.measure().unwrap();
+    assert_eq!((before, journal.extent()), (Extent::FarBeyond, before));
+    assert_eq!(journal.compact(young(0), none()).await.unwrap(), None, "all of it is needed");
+    assert_eq!(journal.measure().unwrap(), Extent::FarBeyond);
+    let dropped = journal.compact(young(40), none()).await.unwrap().unwrap();
+    assert!(dropped.last < 39, "{dropped:?}");
+    assert!(dropped.early == dropped.last && journal.health().dropped_early == dropped.early, "{dropped:?}");
+    assert!(journal.measure().unwrap() <= Extent::Lean);
+    assert_eq!(journal.compact(young(40), none()).await.unwrap(), None, "no more than has to be");
+    journal.close().await.unwrap();
+    assert_eq!(verify(temp.path(), None).unwrap().problem, None);
 }

@@ -33,7 +33,7 @@ fn a_seal_is_good_for_one_thing() {
     assert_eq!(format!("{keys:?}"), format!("Keys({})", own.id()));
 }
 
-// The bytes of a seal are those of RFC 2104 and FIPS 180, whoever computes them.
+// The bytes of a seal are those of RFC 2104 and FIPS 180, whatever program computes them.
 #[test]
 fn seals_are_plain_hmac() {
     let own = Key::new(&Secret::new("0123456789abcdef0123456789abcdef".to_owned())).unwrap();
@@ -105,9 +105,31 @@ async fn keys_are_rotated_lost_and_given_up() {
         (problem, found.iter().map(|found| found.0.is_some()).collect::<Vec<_>>()),
         (None, vec![false, true, true, false, true])
     );
-    // Somebody who found the oldest key goes on with it.
-    run(of(Some(&a), &[&key("c")], &[])).await.unwrap();
-    assert!(stretches(of(Some(&a), &[&b, &key("c")], &[])).0.unwrap().contains("had been replaced before"));
+}
+
+// A key that was replaced comes back: nothing is written with it, after another key or after none.
+#[tokio::test]
+async fn a_key_that_comes_back_seals_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let (data, [a, b, c]) = (temp.path(), ["a", "b", "c"].map(key));
+    let run = async |current: Option<&Key>| {
+        let previous = vec![a.clone(), b.clone(), c.clone()];
+        let keys = Keys { current: current.cloned(), previous, ..Keys::default() };
+        let journal = Journal::open_sealed(data, small(), keys.clone())?;
+        journal.record(entry(1)).unwrap();
+        journal.close().await?;
+        let report = check(data, &Against { keys, ..Against::default() }).unwrap();
+        assert_eq!(report.problem, None);
+        Ok::<(), Error>(())
+    };
+    run(Some(&a)).await.unwrap();
+    run(Some(&b)).await.unwrap();
+    let replaced =
+        async |key: &Key| matches!(run(Some(key)).await, Err(Error::KeyReplaced { key: told }) if told == key.id());
+    assert!(replaced(&a).await, "after another");
+    run(None).await.unwrap();
+    assert!(replaced(&a).await && replaced(&b).await, "after none");
+    run(Some(&c)).await.unwrap();
 }
 
 // An older journal is opened with a key, whatever stands at its end, and a crash in the middle of that does no harm.

@@ -108,6 +108,8 @@ fn operators_decide_within_their_roles() {
         (&one, vec![], stranger(&one), Err(NotYours)),
         (&one, vec![(ann, true)], stranger(&one), Err(NotYours)),
         (&one, vec![], roleless, Err(NotYours)),
+        (&one, vec![], word(&one, "Billing-Agent", true), Err(NotYours)),
+        (&two, vec![(ann, true)], word(&two, "Ann", true), Err(Same)),
         (&nobody, vec![], word(&nobody, ann, true), Err(NotYours)),
         (&one, vec![], word(&one, itself, true), Err(NotYours)),
         (&one, vec![], word(&one, itself, false), Err(NotYours)),

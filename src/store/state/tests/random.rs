@@ -142,6 +142,8 @@ struct Book {
     paid: Vec<Paid>,
     /// By call key: what it may do, what pays for it, and its last call.
     keys: BTreeMap<Digest, (May, usize, Intent)>,
+    /// By call key: the rounds that the server answered by asking, and until when that counts.
+    answered: BTreeMap<Digest, (Vec<Option<Digest>>, Millis)>,
     /// Reservations of calls without a claim that are still open.
     open: Vec<usize>,
     failures: BTreeMap<Digest, u64>,
@@ -157,6 +159,7 @@ impl Book {
             token: 0,
             paid: Vec::new(),
             keys: BTreeMap::new(),
+            answered: BTreeMap::new(),
             open: Vec::new(),
             failures: BTreeMap::new(),
         }
@@ -234,6 +237,11 @@ impl Book {
         let Ok(event) = self.run(&Command::Begin(Box::new(intent.clone()))) else { return };
         let Event::Intended(intended) = event else { panic!("{event:?}") };
         assert!(newest.is_none_or(|newest| intended.fence > newest), "a token that is not newer began something");
+        let (answered, forgotten) = self.answered.entry(intent.key).or_default();
+        if self.now >= *forgotten {
+            answered.clear();
+        }
+        assert!(!answered.contains(&intended.brought), "a round that was answered is sent again: {intended:?}");
         match may {
             May::Begin => assert_eq!(intended.round, 0),
             May::From(time) => assert!(self.now >= time && intended.round == 0, "too early: {intended:?}"),
@@ -272,12 +280,19 @@ impl Book {
         }
         assert!(!stranger, "a stranger settled a claim");
         let ended = self.now + intent.ttl + intent.keep;
+        let (answered, forgotten) = self.answered.entry(key).or_default();
+        *forgotten = if phase.is_final() && phase != Phase::Abandoned { ended } else { Millis::MAX };
+        if matches!(phase, Phase::AwaitingInput { .. }) {
+            answered.push(intent.round);
+        }
         let (may, charge) = match &phase {
             Phase::NotSent => (May::Begin, Charge::Release),
             Phase::Failed { answer, again } if *again || answer.is_none() => (May::Begin, Charge::Release),
             Phase::Failed { .. } => (May::From(ended), Charge::Release),
             Phase::Completed(_) | Phase::Abandoned => {
-                (May::From(ended), Charge::Settle(cost.unwrap_or(self.paid[paid].reserved)))
+                // Time is no proof of what an operator abandoned.
+                let may = if phase == Phase::Abandoned { May::Nothing } else { May::From(ended) };
+                (may, Charge::Settle(cost.unwrap_or(self.paid[paid].reserved)))
             }
             Phase::AwaitingInput { .. } => (May::Round(intent.round), Charge::Hold),
             Phase::Unknown { .. } | Phase::Dispatching => (May::Nothing, Charge::Hold),
@@ -344,10 +359,10 @@ impl Book {
         for claim in self.world.claims.values() {
             let stands = standing(Some(claim), &claim.fingerprint, None, Millis::MAX);
             match &claim.phase {
-                Phase::Unknown { .. } => assert_eq!(stands, Standing::Unknown(claim.action)),
+                Phase::Unknown { .. } | Phase::Abandoned => assert_eq!(stands, Standing::Unknown(claim.action)),
                 Phase::Dispatching => assert_eq!(stands, Standing::InFlight(claim.action)),
                 Phase::AwaitingInput { asked, .. } => assert_eq!(stands, Standing::Asked(asked.clone())),
-                Phase::Completed(_) | Phase::Failed { .. } | Phase::NotSent | Phase::Abandoned => {
+                Phase::Completed(_) | Phase::Failed { .. } | Phase::NotSent => {
                     assert!(matches!(stands, Standing::Open { .. }), "{stands:?}");
                 }
             }

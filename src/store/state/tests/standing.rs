@@ -37,7 +37,7 @@ fn a_key_stands_as_its_call_ended_and_as_long_ago() {
         (failed(None, false), ["open 2.0"; 5]),
         (Some(Phase::NotSent), ["open 2.0"; 5]),
         (Some(unknown()), ["unknown", "conflict", "unknown", "unknown", "unknown"]),
-        (Some(Phase::Abandoned), ["unknown", "conflict", "unknown", "expired", "open 1.0"]),
+        (Some(Phase::Abandoned), ["unknown", "conflict", "unknown", "unknown", "unknown"]),
     ] {
         let explicit = Intent { keep: 10 * HOUR, ..intent("key", 1) };
         let view = after(&explicit, phase.clone());
@@ -122,12 +122,32 @@ fn each_round_of_input_is_sent_once() {
     // The same answers again get the question they got; new ones are a new round.
     assert_eq!(stands(&view, Some("savings")), "asked sure?");
     assert_eq!(stands(&view, Some("yes")), "open 1.2");
+    // A retry of an earlier round that comes late gets the question, too: its answers were taken.
     let third = round("yes", 3);
     begin(&mut view, &third, START).unwrap();
-    run(&mut view, &Command::Settle(settle(&third, Phase::Completed(result("paid")))), START).unwrap();
-    assert_eq!(stands(&view, Some("yes")), "ended paid");
+    run(&mut view, &Command::Settle(settle(&third, asks(3, "really?"))), START).unwrap();
+    for brought in [None, Some("savings"), Some("yes")] {
+        assert_eq!(stands(&view, brought), "asked really?", "{brought:?}");
+    }
+    // A round that did not run says nothing of those before it.
+    let fourth = round("no", 4);
+    begin(&mut view, &fourth, START).unwrap();
+    run(&mut view, &Command::Settle(settle(&fourth, Phase::NotSent)), START).unwrap();
+    for brought in [None, Some("savings"), Some("yes")] {
+        assert_eq!(stands(&view, brought), "unknown", "{brought:?}");
+    }
+    assert_eq!(stands(&view, Some("no")), "open 2.0");
+    let other = Intent { fingerprint: named("other"), ..round("no", 5) };
+    assert_eq!(begin(&mut view, &other, START), Err(Refused::Taken(Standing::Conflict)));
+
+    let last = round("maybe", 6);
+    begin(&mut view, &last, START).unwrap();
+    run(&mut view, &Command::Settle(settle(&last, Phase::Completed(result("paid")))), START).unwrap();
+    for brought in [None, Some("savings"), Some("yes"), Some("maybe")] {
+        assert_eq!(stands(&view, brought), "ended paid", "{brought:?}");
+    }
     let task = view.task.unwrap();
-    assert_eq!((task.steps, task.calls, task.cost), (1, 1, 7));
+    assert_eq!((task.steps, task.calls), (2, 1), "a round that did not run was a step, too");
 }
 
 /// SEMANTICS §2: for two simultaneous faults the earlier step's code is returned, always.

@@ -84,7 +84,7 @@ async fn lane<S: Future<Output = ()> + Send + 'static>(
 }
 
 fn post(path: &str, length: usize) -> Request<Payload> {
-    let mut request = Request::new(payload(Bytes::from(vec![b'x'; length])));
+    let mut request = Request::new(payload(Bytes::from(vec![b'x'; length]), None));
     (*request.method_mut(), *request.uri_mut()) = (Method::POST, path.parse().unwrap());
     request.headers_mut().insert(HOST, "a".parse().unwrap());
     request
@@ -195,7 +195,7 @@ async fn a_request_that_meets_the_end_of_a_connection_is_sent_once() {
         let right = match outcome {
             Ok(_) => times == 1,
             Err(Sent::Nothing) => times == 0,
-            Err(Sent::Maybe) => times <= 1,
+            Err(Sent::Maybe | Sent::Answered) => times <= 1,
         };
         assert!(right, "{path} was seen {times} times, and {outcome:?} was said");
     }

@@ -1,0 +1,114 @@
+//! Room for messages of which not all has come (FINDINGS F11: 300 half bodies of 3 MiB took 755 MiB). What is short comes
+//! with its head or is bounded by the number of connections; what is long is counted by the length that it says it has,
+//! before any of it is read.
+
+use crate::model::ids::AgentId;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes of a message that is not counted.
+const SHORT: usize = 64 << 10;
+/// Bytes of all messages under way: sixteen of the longest. A caller that has none under way may have one beyond that, so that
+/// nobody is kept out by others; callers times the longest message is the most that makes.
+const ALL: usize = 64 << 20;
+/// Bytes of one caller's: four of the longest.
+const OF_ONE: usize = 16 << 20;
+
+/// The room of one door.
+#[derive(Debug, Default)]
+pub struct Room(Arc<Mutex<Taken>>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by: HashMap<AgentId, usize>,
+}
+
+/// Room that one message has, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    room: Arc<Mutex<Taken>>,
+    agent: AgentId,
+    bytes: usize,
+}
+
+/// There is no room for one more message now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoRoom {
+    pub(super) of_one: bool,
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whose, bytes) = if self.of_one { ("this caller's messages", OF_ONE) } else { ("messages", ALL) };
+        let most = bytes >> 20;
+        write!(
+            f,
+            "overloaded: {whose} that are still arriving have {most} MiB already; nothing of this one was read; try again in a moment"
+        )
+    }
+}
+
+impl Room {
+    /// Room for a message of `bytes` that `agent` sends; none is needed for a short one.
+    pub(super) fn take(&self, agent: &AgentId, bytes: usize) -> Result<Option<Share>, NoRoom> {
+        if bytes <= SHORT {
+            return Ok(None);
+        }
+        let mut taken = self.0.lock();
+        let own = taken.by.get(agent).copied().unwrap_or_default();
+        if own + bytes > OF_ONE || own > 0 && taken.all + bytes > ALL {
+            return Err(NoRoom { of_one: own + bytes > OF_ONE });
+        }
+        taken.all += bytes;
+        taken.by.insert(agent.clone(), own + bytes);
+        drop(taken);
+        Ok(Some(Share { room: Arc::clone(&self.0), agent: agent.clone(), bytes }))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.room.lock();
+        taken.all = taken.all.saturating_sub(self.bytes);
+        let own = taken.by.get(&self.agent).map_or(0, |own| own.saturating_sub(self.bytes));
+        if own == 0 {
+            taken.by.remove(&self.agent);
+        } else {
+            taken.by.insert(self.agent.clone(), own);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONGEST: usize = 4 << 20;
+
+    /// FINDINGS F11: four of the longest messages of a caller, sixteen of all, one of who has none, and all of it comes back.
+    #[test]
+    fn room_is_bounded_in_all_and_of_one_caller() {
+        let room = Room::default();
+        let agent = |name: usize| AgentId::new(&format!("agent-{name}"));
+        let mut shares = Vec::new();
+        for name in 0..4 {
+            shares.extend((0..4).map(|_| room.take(&agent(name), LONGEST).unwrap()));
+            assert_eq!(room.take(&agent(name), SHORT + 1).unwrap_err(), NoRoom { of_one: true });
+            assert!(room.take(&agent(name), SHORT).unwrap().is_none(), "short ones pass");
+        }
+        for name in 4..8 {
+            shares.push(room.take(&agent(name), LONGEST).unwrap());
+            let none = room.take(&agent(name), SHORT + 1).unwrap_err();
+            assert!(!none.of_one && none.to_string().contains("64 MiB"), "{none}");
+        }
+        assert_eq!(room.0.lock().all, ALL + 4 * LONGEST, "one message each beyond what is for all");
+        shares.drain(..5);
+        shares.push(room.take(&agent(4), LONGEST).unwrap());
+        shares.clear();
+        let left = room.0.lock();
+        assert_eq!((left.all, left.by.len()), (0, 0));
+    }
+}

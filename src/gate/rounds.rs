@@ -1,0 +1,39 @@
+//! What a tool server wants back with the answers to its questions: agents read it sealed, and bring it back so (SECURITY
+//! §3C C8). Between the two, everything is done with the server's own words.
+
+use super::call::Call;
+use super::shown::Reading;
+use super::toolbox::Tool;
+use crate::mcp::json::Text;
+use crate::mcp::message::Message;
+use crate::mcp::round::{Bound, Seal};
+
+/// The call with the server's own state. One that brings another is refused, with a JSON-RPC error (2026-07-28).
+pub(super) fn opened(seal: &Seal, tool: &Tool, mut call: Call) -> Call {
+    match seal.opened(bound(&call, tool, call.message.body.as_ref()), &call.message) {
+        Ok(None) => {}
+        Ok(Some(message)) => call.message = message,
+        Err(foreign) => {
+            tracing::debug!(action = %call.judged.action, %foreign, "a call brought a state that was not given for it");
+            call.reading = Reading::Foreign;
+        }
+    }
+    call
+}
+
+/// The answer as the agent reads it; `params` as it wrote them.
+pub(super) fn sealed(
+    seal: &Seal,
+    tool: Option<&Tool>,
+    (call, params): (&Call, Option<&Text>),
+    answer: Message,
+) -> Message {
+    match tool {
+        Some(tool) => seal.sealed(bound(call, tool, params), answer),
+        None => answer,
+    }
+}
+
+fn bound<'a>(call: &'a Call, tool: &'a Tool, params: Option<&'a Text>) -> Bound<'a> {
+    Bound { caller: &call.caller, server: &tool.server.settings.name, method: "tools/call", params }
+}

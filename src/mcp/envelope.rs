@@ -1,0 +1,148 @@
+//! What can be said of a server's answer that the strict reader refuses: whose it is, when nothing of its envelope is in
+//! doubt. What it says is nobody's to read.
+
+const VERSION: &[u8] = br#""2.0""#;
+
+/// The id, as it is written, of an object that every parser reads as a JSON-RPC result: the members of the envelope stand in
+/// it once and in plain letters, none looks like one of them, and the object has its end.
+pub fn answered(text: &[u8]) -> Option<&[u8]> {
+    let mut reader = Reader { text, at: 0 };
+    let (mut version, mut id, mut result) = (None, None, None);
+    reader.takes(b'{')?;
+    loop {
+        let key = reader.string()?;
+        reader.takes(b':')?;
+        let value = reader.value()?;
+        let place = match &key[1..key.len() - 1] {
+            b"jsonrpc" => &mut version,
+            b"id" => &mut id,
+            b"result" => &mut result,
+            other => {
+                let is_plain = other.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'\\');
+                let known = ["jsonrpc", "id", "result", "error", "method", "params"];
+                if !is_plain || known.iter().any(|known| other.eq_ignore_ascii_case(known.as_bytes())) {
+                    return None;
+                }
+                &mut None
+            }
+        };
+        if place.replace(value).is_some() {
+            return None;
+        }
+        match reader.next()? {
+            b',' => {}
+            b'}' => break,
+            _ => return None,
+        }
+    }
+    (reader.next().is_none() && version? == VERSION && result.is_some()).then_some(id?)
+}
+
+/// Reads as little as tells where a value ends.
+struct Reader<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    /// The next byte that is no white space, taken.
+    fn next(&mut self) -> Option<u8> {
+        let rest = &self.text[self.at..];
+        let space = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
+        self.at += space + 1;
+        rest.get(space).copied()
+    }
+
+    fn takes(&mut self, byte: u8) -> Option<()> {
+        (self.next()? == byte).then_some(())
+    }
+
+    /// A string with its quotes.
+    fn string(&mut self) -> Option<&'t [u8]> {
+        self.takes(b'"')?;
+        self.rest_of_string(self.at - 1)
+    }
+
+    fn rest_of_string(&mut self, start: usize) -> Option<&'t [u8]> {
+        loop {
+            let byte = *self.text.get(self.at)?;
+            self.at += 1;
+            match byte {
+                b'"' => return Some(&self.text[start..self.at]),
+                b'\\' => self.at += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// A value, with all that is in it.
+    fn value(&mut self) -> Option<&'t [u8]> {
+        let first = self.next()?;
+        let start = self.at - 1;
+        match first {
+            b'"' => return self.rest_of_string(start),
+            b'{' | b'[' => {}
+            b'-' | b'0'..=b'9' | b'a'..=b'z' => {
+                let more = self.text[self.at..]
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+                self.at += more.count();
+                return Some(&self.text[start..self.at]);
+            }
+            _ => return None,
+        }
+        let mut open = vec![first];
+        while let Some(last) = open.last() {
+            match self.next()? {
+                b'"' => drop(self.rest_of_string(self.at)?),
+                bracket @ (b'{' | b'[') => open.push(bracket),
+                // Closing ones come two after opening ones in ASCII.
+                bracket @ (b'}' | b']') if *last + 2 == bracket => drop(open.pop()),
+                b'}' | b']' => return None,
+                _ => {}
+            }
+        }
+        Some(&self.text[start..self.at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SEMANTICS §4: whatever is wrong in the result, and nothing that is in doubt.
+    #[test]
+    fn only_what_is_beyond_doubt_is_an_answer() {
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{}1{}}}"#, "[".repeat(9999), "]".repeat(9999));
+        for text in [
+            r#"{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2}}"#,
+            r#" { "result" : {"x":"\ud800"}, "id" : 7 , "jsonrpc" : "2.0" , "extra": [1e999] } "#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{"}":"]\"}"}}"#,
+            &deep,
+        ] {
+            assert_eq!(answered(text.as_bytes()), Some(&b"7"[..]), "{text:.80}");
+        }
+        assert_eq!(answered(b"{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":\"\xff\"}"), Some(&b"\"7\""[..]));
+        for text in [
+            "",
+            "{}",
+            r#"{"jsonrpc":"2.0","id":7,"id":8,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"ID":8,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"\u0069d":8,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{},"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{},"Method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"error":{"a":1,"a":2}}"#,
+            r#"{"jsonrpc":"1.0","id":7,"result":{}}"#,
+            r#"{"id":7,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{"a":[1}]}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{}} {}"#,
+            r#"[{"jsonrpc":"2.0","id":7,"result":{}}]"#,
+        ] {
+            assert_eq!(answered(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! How fast something may follow itself: so many in so much time, evenly spread, with all of them at once at most.
+
+use super::diagnostic::Problems;
+use super::times::between;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Lengths of time in which a policy may count.
+const PERS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24));
+
+/// So many calls in so much time.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Rate")]
+pub struct RateSettings {
+    /// how many calls
+    pub calls: u64,
+    /// in how much time: 1s to 24h
+    pub per: String,
+}
+
+impl RateSettings {
+    /// As run; what is wrong is noted.
+    pub fn compile(self, problems: &mut Problems) -> Option<Rate> {
+        let per = between("per", Some(&self.per), PERS, problems)?;
+        if self.calls == 0 {
+            problems.under("calls", |problems| problems.error("no call would ever pass", "allow at least one"));
+        }
+        Some(Rate { calls: self.calls, per: u64::try_from(per.as_millis()).unwrap_or(u64::MAX) })
+    }
+}
+
+/// So many calls per time, evenly spread, with all of them at once at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Calls; at least 1.
+    pub calls: u64,
+    /// Per so many milliseconds; at least 1.
+    pub per: u64,
+}
+
+impl Rate {
+    /// The milliseconds that one call takes up.
+    pub fn step(self) -> u64 {
+        self.per.div_ceil(self.calls.max(1)).max(1)
+    }
+
+    /// Milliseconds from `now` until a call fits, when the next would be due at `due`.
+    pub fn wait(self, due: u64, now: u64) -> u64 {
+        let burst = self.step().saturating_mul(self.calls.saturating_sub(1));
+        due.saturating_sub(burst).saturating_sub(now)
+    }
+}
+
+/// What of a rate was used, counted in nanoseconds, so that thousands a second are told apart.
+#[derive(Debug)]
+pub struct Meter {
+    rate: Rate,
+    due: AtomicU64,
+}
+
+/// Two of one rate are as good as each other.
+impl PartialEq for Meter {
+    fn eq(&self, other: &Self) -> bool {
+        self.rate == other.rate
+    }
+}
+
+impl Eq for Meter {}
+
+impl Meter {
+    /// Nothing is used yet.
+    pub const fn new(rate: Rate) -> Self {
+        Self { rate, due: AtomicU64::new(0) }
+    }
+
+    /// What may be used.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Goes on where `before` is: what was used of that is used of this.
+    pub fn go_on(&self, before: &Self) {
+        self.due.fetch_max(before.due.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Uses one at `now`, on the steady clock; else says how long it takes until one fits.
+    pub fn take(&self, now: Duration) -> Result<(), Duration> {
+        let now = nanos(now);
+        let step = nanos(Duration::from_millis(self.rate.per)).div_ceil(self.rate.calls.max(1)).max(1);
+        let burst = step.saturating_mul(self.rate.calls.saturating_sub(1));
+        let used = self.due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |due| {
+            (due.saturating_sub(burst) <= now).then(|| due.max(now).saturating_add(step))
+        });
+        used.map(drop).map_err(|due| Duration::from_nanos(due.saturating_sub(burst).saturating_sub(now)))
+    }
+
+    /// Whether nothing of it is used at `now`.
+    pub fn is_unused(&self, now: Duration) -> bool {
+        self.due.load(Ordering::Relaxed) <= nanos(now)
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SECURITY §3I: all at once, then evenly, and a caller that comes too early is told when.
+    #[test]
+    fn a_meter_gives_all_at_once_and_then_evenly() {
+        let meter = Meter::new(Rate { calls: 6_000, per: 1_000 });
+        let start = Duration::from_secs(1_000_000);
+        assert!(meter.is_unused(start));
+        assert!((0..6_000).all(|_| meter.take(start).is_ok()));
+        let wait = meter.take(start).unwrap_err();
+        assert!(wait > Duration::ZERO && wait <= Duration::from_micros(167), "{wait:?}");
+        assert!(meter.take(start + wait).is_ok() && meter.take(start + wait).is_err());
+        let later = start + Duration::from_millis(500);
+        let fit = (0..6_000).filter(|_| meter.take(later).is_ok()).count();
+        assert!((2_990..3_000).contains(&fit), "{fit}");
+        assert!(!meter.is_unused(later) && meter.is_unused(later + Duration::from_secs(1)));
+    }
+}

@@ -1,0 +1,259 @@
+//! What comes faster than each of it is worth an entry of the ledger (FINDINGS F14, SECURITY §3G G7), of calls and of messages
+//! beside them: refusals, plans, answers that are given again, outcomes that stay unknown, reads that fail. Beyond a rate, those
+//! of one agent for one tool, with one code, of one earlier call and under one policy, are summed up. The sum is written as one
+//! entry, which is that of the last of them, and says how many they were and when the first was. Reads join them while the
+//! ledger has no room. What was sent and changes something is never part of a sum.
+
+use crate::model::clock::Clock;
+use crate::model::entry::Entry;
+use crate::model::rate::{Meter, Rate};
+use crate::store::journal::{Extent, Journal};
+use crate::telemetry::metrics::{Metrics, Outcome};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How many of one kind have entries of their own.
+const OF_KIND: Rate = Rate { calls: 100, per: 60_000 };
+/// How many of one agent have.
+const OF_AGENT: Rate = Rate { calls: 1_000, per: 600_000 };
+/// Kinds of one agent that are told apart, by what an agent can choose of them: names that nobody offers, of which more are
+/// summed up without the name; earlier calls, of which more are summed up without saying which; and only offered tools. Each
+/// has room of its own: nobody hides one tool behind made-up others.
+const KINDS: [usize; 3] = [64, 64, 512];
+/// What stands for several tools; no tool can have the name.
+pub const SEVERAL: &str = "*";
+/// How long a sum is added to before it is written.
+const OPEN: Duration = Duration::from_mins(1);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Writes what makes no promise into the ledger, by itself or summed up.
+pub struct Sums {
+    journal: Arc<Journal>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    open: Open,
+}
+
+/// The sums that are being made.
+#[derive(Debug, Default)]
+struct Open(Mutex<BTreeMap<Whose, Agent>>);
+
+/// An agent, and its tenant.
+type Whose = (String, Option<String>);
+
+/// What has to be the same in all that one entry stands for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    tool: String,
+    /// Of what is no call.
+    method: Option<String>,
+    outcome: String,
+    code: Option<String>,
+    would_refuse: Option<String>,
+    unasked: Vec<String>,
+    is_error: Option<bool>,
+    was_sent: bool,
+    policy: String,
+    /// To which earlier call it belongs: the one that holds the key, and the one that was held.
+    of: [Option<String>; 2],
+}
+
+impl Kind {
+    fn of(entry: &Entry) -> Self {
+        Self {
+            tool: entry.tool.clone(),
+            method: entry.method.clone(),
+            outcome: entry.outcome.clone(),
+            code: entry.aborted_reason.clone(),
+            would_refuse: entry.would_refuse.clone(),
+            unasked: entry.unasked.clone(),
+            is_error: entry.is_error,
+            was_sent: entry.attempts > 0,
+            policy: entry.policy.clone(),
+            of: [entry.claimed_by.clone(), entry.approval.clone()],
+        }
+    }
+
+    /// In which room it is told apart.
+    fn room(&self, is_offered: bool) -> usize {
+        match is_offered {
+            false => 0,
+            true if self.of.iter().any(Option::is_some) => 1,
+            true => 2,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Agent {
+    pace: Meter,
+    rooms: Rooms,
+}
+
+#[derive(Debug, Default)]
+struct Rooms([BTreeMap<Kind, Sum>; KINDS.len()]);
+
+impl Rooms {
+    /// The sum for what `entry` is, and whether it is for one tool only.
+    fn sum(&mut self, entry: &Entry) -> (&mut Sum, bool) {
+        let (mut kind, is_offered) = (Kind::of(entry), entry.schema_hash.is_some());
+        if !self.has_room(&kind, is_offered) {
+            kind.of = [None, None];
+        }
+        if !self.has_room(&kind, is_offered) {
+            SEVERAL.clone_into(&mut kind.tool);
+        }
+        let is_one = kind.tool != SEVERAL;
+        let room = &mut self.0[kind.room(is_offered)];
+        (room.entry(kind).or_insert_with(|| Sum { pace: Meter::new(OF_KIND), begun: None }), is_one)
+    }
+
+    fn has_room(&self, kind: &Kind, is_offered: bool) -> bool {
+        let room = kind.room(is_offered);
+        self.0[room].len() < KINDS[room] || self.0[room].contains_key(kind)
+    }
+}
+
+#[derive(Debug)]
+struct Sum {
+    pace: Meter,
+    begun: Option<Begun>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    /// Steady time since when it is added to.
+    since: Duration,
+    first: String,
+    count: u64,
+    last: Box<Entry>,
+}
+
+impl Open {
+    /// Gives `entry` back if it is to be written by itself, at `now`; else it is part of a sum. `lean`: nothing is.
+    fn take(&self, entry: Box<Entry>, now: Duration, lean: bool) -> Option<Box<Entry>> {
+        let mut agents = self.0.lock();
+        let whose = (entry.user_id.clone(), entry.tenant_id.clone());
+        let agent =
+            agents.entry(whose).or_insert_with(|| Agent { pace: Meter::new(OF_AGENT), rooms: Rooms::default() });
+        let (sum, is_one) = agent.rooms.sum(&entry);
+        if let Some(begun) = &mut sum.begun {
+            begun.count += 1;
+            begun.last = entry;
+        } else if !lean && is_one && sum.pace.take(now).is_ok() && agent.pace.take(now).is_ok() {
+            return Some(entry);
+        } else {
+            sum.begun = Some(Begun { since: now, first: entry.time.clone(), count: 1, last: entry });
+        }
+        None
+    }
+
+    /// The sums that are to be written at `now`; `all`: at the end of the process.
+    fn drain(&self, now: Duration, all: bool) -> Vec<Entry> {
+        let mut agents = self.0.lock();
+        let mut drained = Vec::new();
+        agents.retain(|_, agent| {
+            for room in &mut agent.rooms.0 {
+                room.retain(|kind, sum| {
+                    let is_due = |begun: &mut Begun| all || now.saturating_sub(begun.since) >= OPEN;
+                    drained.extend(sum.begun.take_if(is_due).map(|begun| begun.entry(&kind.tool)));
+                    sum.begun.is_some() || !sum.pace.is_unused(now)
+                });
+            }
+            agent.rooms.0.iter().any(|room| !room.is_empty()) || !agent.pace.is_unused(now)
+        });
+        drained
+    }
+}
+
+impl Begun {
+    fn entry(self, tool: &str) -> Entry {
+        let Self { first, count, last, .. } = self;
+        let sum = Entry { tool: tool.to_owned(), ..*last };
+        if count == 1 && tool != SEVERAL { sum } else { Entry { count: Some(count), first_time: Some(first), ..sum } }
+    }
+}
+
+/// How something is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// As an entry.
+    Alone,
+    /// As an entry, as long as it does not come too fast.
+    Rated,
+    /// As part of a sum.
+    Summed,
+}
+
+impl Way {
+    /// `lean`: the ledger has room only for what belongs to promises.
+    fn of(entry: &Entry, outcome: Outcome, lean: bool, reads: impl Fn() -> bool) -> Self {
+        let (unsent, is_held) = (entry.attempts == 0, entry.claimed_by.is_some());
+        let costs_nothing = match outcome {
+            Outcome::Refused | Outcome::Planned => unsent,
+            Outcome::Answered | Outcome::Unknown => unsent && is_held,
+            Outcome::Failed => unsent || reads(),
+        };
+        // What belongs to an earlier call is not the first to go.
+        let is_spared = is_held || entry.approval.is_some() || outcome == Outcome::Unknown;
+        match (costs_nothing, lean && !is_spared) {
+            (true, true) => Self::Summed,
+            (true, false) => Self::Rated,
+            (false, true) if reads() => Self::Summed,
+            (false, _) => Self::Alone,
+        }
+    }
+}
+
+impl Sums {
+    /// Of `journal`, with nothing summed up yet.
+    pub fn new(journal: Arc<Journal>, metrics: Arc<Metrics>) -> Self {
+        Self { journal, metrics, clock: Clock::default(), open: Open::default() }
+    }
+
+    /// Records what a message beside calls made no promise with: by itself, or as part of a sum.
+    pub fn enter(&self, entry: Box<Entry>, outcome: Outcome) {
+        self.enter_call(entry, outcome, || true);
+    }
+
+    /// Records what made no promise: by itself, or as part of a sum. `reads`: whether it changes nothing.
+    pub fn enter_call(&self, entry: Box<Entry>, outcome: Outcome, reads: impl Fn() -> bool) {
+        let lean = self.journal.extent() >= Extent::Lean;
+        let entry = match Way::of(&entry, outcome, lean, reads) {
+            Way::Alone => Some(entry),
+            Way::Rated => self.open.take(entry, self.clock.steady(), false),
+            Way::Summed => self.open.take(entry, self.clock.steady(), true),
+        };
+        if let Some(entry) = entry {
+            self.record(*entry);
+        }
+    }
+
+    /// Writes sums when they are due, until `stop`.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        while tokio::time::timeout(LOOK, stop.cancelled()).await.is_err() {
+            self.write(false);
+        }
+    }
+
+    /// Writes the sums that are due, or all.
+    pub fn write(&self, all: bool) {
+        for entry in self.open.drain(self.clock.steady(), all) {
+            self.record(entry);
+        }
+    }
+
+    fn record(&self, entry: Entry) {
+        let count = entry.count.unwrap_or(1);
+        if self.journal.record(entry).is_err() {
+            self.metrics.ledger_dropped(count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

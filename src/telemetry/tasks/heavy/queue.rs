@@ -1,0 +1,86 @@
+//! The queue for the pool. Each agent waits behind its own work: the pool takes from all agents in turn, however much one of
+//! them brings (SECURITY §3I).
+
+use crate::model::ids::AgentId;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What waits or is done at most; more is refused.
+pub(super) const PLACES: usize = 64;
+/// What of it is one agent's.
+pub(super) const PLACES_OF_ONE: usize = 32;
+
+/// The pool: half of the processors, so that the other half serves.
+pub(super) static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(threads())));
+static QUEUE: LazyLock<Mutex<Queue>> = LazyLock::new(Mutex::default);
+
+fn threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (processors / 2).max(1)
+}
+
+#[derive(Default)]
+struct Queue {
+    all: usize,
+    agents: HashMap<AgentId, Line>,
+}
+
+/// One agent's part of the queue.
+struct Line {
+    places: usize,
+    /// Lets through what competes with other agents' for a thread: half of the threads, one at least.
+    turn: Arc<Semaphore>,
+}
+
+/// A place in the queue, until this is dropped.
+pub(super) struct Place {
+    agent: AgentId,
+    turn: Arc<Semaphore>,
+}
+
+/// A thread of the pool.
+pub(super) struct Thread {
+    _turn: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
+    /// Kept until the work ends: the next of the agent's has to find the same line.
+    _place: Place,
+}
+
+impl Place {
+    /// None when too much waits, or too much of `agent`.
+    pub(super) fn take(agent: &AgentId) -> Option<Self> {
+        let mut queue = QUEUE.lock();
+        let places = queue.agents.get(agent).map_or(0, |line| line.places);
+        if queue.all >= PLACES || places >= PLACES_OF_ONE {
+            return None;
+        }
+        queue.all += 1;
+        let turn = || Arc::new(Semaphore::new((threads() / 2).max(1)));
+        let line = queue.agents.entry(agent.clone()).or_insert_with(|| Line { places: 0, turn: turn() });
+        line.places += 1;
+        Some(Self { agent: agent.clone(), turn: line.turn.clone() })
+    }
+
+    /// Waits for a thread.
+    pub(super) async fn thread(self) -> Thread {
+        let never_closed = "nobody closes the queue's semaphores";
+        let turn = self.turn.clone().acquire_owned().await.expect(never_closed);
+        let permit = THREADS.clone().acquire_owned().await.expect(never_closed);
+        Thread { _turn: turn, _permit: permit, _place: self }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut queue = QUEUE.lock();
+        queue.all = queue.all.saturating_sub(1);
+        if let Some(line) = queue.agents.get_mut(&self.agent) {
+            line.places = line.places.saturating_sub(1);
+            if line.places == 0 {
+                queue.agents.remove(&self.agent);
+            }
+        }
+    }
+}
