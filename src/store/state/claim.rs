@@ -290,6 +290,10 @@ impl Claim {
     pub(super) fn settle(&mut self, settled: &Settled) {
         self.phase = settled.phase.clone();
         self.changed = settled.at;
+        if self.is_released() && matches!(settled.evidence, Evidence::Operator { .. }) {
+            // The operator speaks of the call, not of the round in which it stood.
+            self.answered.clear();
+        }
     }
 
     /// Whether its key may claim again: proof that nothing ran, and no answer to be given instead.

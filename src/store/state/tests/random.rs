@@ -273,6 +273,7 @@ impl Book {
         let cost = cost.map(|cost| cost.min(self.paid[paid].reserved));
         let action = if stranger { ActionId::generate() } else { intent.action };
         let was_unknown = matches!(self.world.claims[&key].phase, Phase::Unknown { .. });
+        let is_operator = matches!(evidence, Evidence::Operator { .. });
         let settle = Settle { action, evidence, cost, ..settle(&intent, phase.clone()) };
         let failed = settle.failed && !was_unknown;
         if self.run(&Command::Settle(settle)).is_err() {
@@ -284,6 +285,9 @@ impl Book {
         *forgotten = if phase.is_final() && phase != Phase::Abandoned { ended } else { Millis::MAX };
         if matches!(phase, Phase::AwaitingInput { .. }) {
             answered.push(intent.round);
+        }
+        if is_operator && self.world.claims[&key].is_released() {
+            answered.clear();
         }
         let (may, charge) = match &phase {
             Phase::NotSent => (May::Begin, Charge::Release),

@@ -150,6 +150,20 @@ fn each_round_of_input_is_sent_once() {
     assert_eq!((task.steps, task.calls), (2, 1), "a round that did not run was a step, too");
 }
 
+/// An operator speaks of the call: once it did not run, none of its rounds did. A server that says so speaks of the round.
+#[test]
+fn an_operator_frees_all_rounds() {
+    for (evidence, expected) in [(operator(), "open 2.0"), (Evidence::UpstreamKey, "unknown")] {
+        let first = intent("key", 1);
+        let mut view = after(&first, Some(Phase::AwaitingInput { round: 1, asked: result("which account?") }));
+        let second = Intent { round: Some(named("savings")), ..intent("key", 2) };
+        begin(&mut view, &second, START).unwrap();
+        run(&mut view, &Command::Settle(settle(&second, unknown())), START).unwrap();
+        run(&mut view, &Command::Settle(Settle { evidence, ..settle(&second, Phase::NotSent) }), START).unwrap();
+        assert_eq!(word(standing(view.claim.as_ref(), &named("fingerprint"), None, START)), expected);
+    }
+}
+
 /// SEMANTICS §2: for two simultaneous faults the earlier step's code is returned, always.
 #[test]
 fn the_earlier_step_wins() {
