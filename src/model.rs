@@ -20,6 +20,7 @@ pub mod reply;
 pub mod scope;
 pub mod scrub;
 pub mod secret;
+pub mod shares;
 pub mod side;
 pub mod tally;
 pub mod task;

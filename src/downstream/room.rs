@@ -3,8 +3,8 @@
 //! before any of it is read.
 
 use crate::model::ids::AgentId;
+use crate::model::shares::Shares;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,18 +18,12 @@ const OF_ONE: usize = 16 << 20;
 
 /// The room of one door.
 #[derive(Debug, Default)]
-pub struct Room(Arc<Mutex<Taken>>);
-
-#[derive(Debug, Default)]
-struct Taken {
-    all: usize,
-    by: HashMap<AgentId, usize>,
-}
+pub struct Room(Arc<Mutex<Shares>>);
 
 /// Room that one message has, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
-    room: Arc<Mutex<Taken>>,
+    room: Arc<Mutex<Shares>>,
     agent: AgentId,
     bytes: usize,
 }
@@ -58,12 +52,11 @@ impl Room {
             return Ok(None);
         }
         let mut taken = self.0.lock();
-        let own = taken.by.get(agent).copied().unwrap_or_default();
-        if own + bytes > OF_ONE || own > 0 && taken.all + bytes > ALL {
+        let own = taken.of(agent);
+        if own + bytes > OF_ONE || own > 0 && taken.all() + bytes > ALL {
             return Err(NoRoom { of_one: own + bytes > OF_ONE });
         }
-        taken.all += bytes;
-        taken.by.insert(agent.clone(), own + bytes);
+        taken.add(agent, bytes);
         drop(taken);
         Ok(Some(Share { room: Arc::clone(&self.0), agent: agent.clone(), bytes }))
     }
@@ -71,14 +64,7 @@ impl Room {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut taken = self.room.lock();
-        taken.all = taken.all.saturating_sub(self.bytes);
-        let own = taken.by.get(&self.agent).map_or(0, |own| own.saturating_sub(self.bytes));
-        if own == 0 {
-            taken.by.remove(&self.agent);
-        } else {
-            taken.by.insert(self.agent.clone(), own);
-        }
+        self.room.lock().remove(&self.agent, self.bytes);
     }
 }
 
@@ -104,11 +90,11 @@ mod tests {
             let none = room.take(&agent(name), SHORT + 1).unwrap_err();
             assert!(!none.of_one && none.to_string().contains("64 MiB"), "{none}");
         }
-        assert_eq!(room.0.lock().all, ALL + 4 * LONGEST, "one message each beyond what is for all");
+        assert_eq!(room.0.lock().all(), ALL + 4 * LONGEST, "one message each beyond what is for all");
         shares.drain(..5);
         shares.push(room.take(&agent(4), LONGEST).unwrap());
         shares.clear();
         let left = room.0.lock();
-        assert_eq!((left.all, left.by.len()), (0, 0));
+        assert_eq!((left.all(), left.agents()), (0, 0));
     }
 }
