@@ -14,16 +14,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use toolgate::config;
 use toolgate::gate::call::Call;
 use toolgate::gate::effects::Effects;
 use toolgate::gate::record::{hash, intent, params_hash};
 use toolgate::gate::shown::{Reading, Variants};
+use toolgate::gate::slots::Slots;
 use toolgate::gate::telling::Hooks;
 use toolgate::gate::toolbox::{Tool, Toolbox};
 use toolgate::gate::trail::Trail;
-use toolgate::gate::{Gate, IN_FLIGHT, list::Listings};
+use toolgate::gate::{Gate, list::Listings};
 use toolgate::mcp::json::{FROM_AGENT, FROM_SERVER, Limits, Text};
 use toolgate::mcp::message::Message;
 use toolgate::mcp::revision::Era;
@@ -183,7 +184,7 @@ impl Stand {
             hooks: Hooks::new(connections().unwrap()),
             approvers: Approvers::default(),
             seal: Arc::new(Seal::new(&[7; KEY]).unwrap()),
-            slots: Arc::new(Semaphore::new(IN_FLIGHT)),
+            slots: Slots::default(),
         });
         let links = Arc::new(Links::shared(servers));
         Self { gate, tool, caller, links, runtime, _directory: directory }

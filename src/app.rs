@@ -12,7 +12,7 @@ use crate::gate::effects::Effects;
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
-use crate::gate::{Gate, IN_FLIGHT, list::Listings, rows::Rows, telling::Hooks, toolbox::Toolbox, vault::Vault};
+use crate::gate::{Gate, list::Listings, rows::Rows, slots::Slots, telling::Hooks, toolbox::Toolbox, vault::Vault};
 use crate::model::clock::Clock;
 use crate::model::ids::{SEPARATOR, ToolName};
 use crate::policy::live::Live;
@@ -38,7 +38,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -117,7 +117,7 @@ impl App {
             approvers: config.admin.approvers(),
             sums,
             seal: seal.clone(),
-            slots: Arc::new(Semaphore::new(IN_FLIGHT)),
+            slots: Slots::default(),
         });
         let changed = either_changed(&tools, policy, &stop);
         note(&gate, &servers, &changed, &stop);

@@ -28,6 +28,7 @@ pub mod rows;
 mod sealing;
 mod shaper;
 pub mod shown;
+pub mod slots;
 mod states;
 mod taken;
 pub mod telling;
@@ -38,23 +39,20 @@ pub mod vault;
 use crate::mcp::round::Seal;
 use crate::model::approvers::Approvers;
 use crate::model::clock::Clock;
-use crate::model::ids::ToolName;
+use crate::model::ids::{AgentId, ToolName};
 use crate::model::refusal::Refusal;
 use crate::policy::live::Live;
 use crate::side::{Sides, sums::Sums};
 use crate::store::journal::Journal;
 use crate::telemetry::metrics::Metrics;
 use effects::Effects;
+use slots::{Slot, Slots};
 use std::sync::Arc;
 use telling::Hooks;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolbox::Toolbox;
 
 #[cfg(test)]
 mod tests;
-
-/// Calls in flight at most (SECURITY §8).
-pub const IN_FLIGHT: usize = 256;
 
 /// What a call needs beside itself.
 pub struct Gate {
@@ -87,15 +85,15 @@ pub struct Gate {
     /// For what a tool server wants back with the answers to its questions.
     pub seal: Arc<Seal>,
     /// Room for calls.
-    pub slots: Arc<Semaphore>,
+    pub slots: Slots,
 }
 
 impl Gate {
-    /// Room for one more call in flight of a tool that nobody has taken away while the call waited (003-41).
-    fn slot(&self, tool: &ToolName) -> Result<OwnedSemaphorePermit, Refusal> {
+    /// Room for one more call of `agent` in flight, of a tool that nobody has taken away while the call waited (003-41).
+    fn slot(&self, agent: &AgentId, tool: &ToolName) -> Result<Slot, Refusal> {
         if self.policy.current().allowlist.is_disabled(tool) {
             return Err(Refusal::ToolNotAllowlisted);
         }
-        self.slots.clone().try_acquire_owned().map_err(|_| Refusal::Overloaded)
+        self.slots.take(agent).ok_or(Refusal::Overloaded)
     }
 }

@@ -257,7 +257,7 @@ async fn guarded(
         trail.check(Stage::Budget, affordable)?;
         let reserved = effects.reserve(&bill, &mut trail.remaining).await;
         taken.reserved = trail.check(Stage::Budget, reserved)?;
-        taken.slot = Some(gate.slot(&tool.name)?);
+        taken.slot = Some(gate.slot(&call.caller.agent, &tool.name)?);
         let cleared = Cleared::Read(allowed.watched);
         return send((gate, policy, None), Delivery { call, tool, rules, cleared }, (trail, taken)).await;
     };
@@ -277,7 +277,7 @@ async fn guarded(
         trail.check(Stage::Budget, affordable)?;
         let Some(approved) = effects.approve(gate, (policy, call, tool, rules), trail).await? else { continue };
         let lease = trail.check(Stage::Fence, effects.enter(call, &bill).await)?;
-        taken.slot = Some(gate.slot(&tool.name)?);
+        taken.slot = Some(gate.slot(&call.caller.agent, &tool.name)?);
         let entry = record::intent(gate, (policy, call, Some(tool)), trail);
         let next = Beginning { keyed, confirmed, approved, bill: &bill, lease, entry, left: &mut trail.remaining };
         let begun = effects.begin(call, next).await;

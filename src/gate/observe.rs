@@ -39,7 +39,7 @@ pub(super) async fn observed(
             Err(refusal) => trail.note_refusal(refusal),
         }
     }
-    taken.slot = Some(gate.slot(&tool.name)?);
+    taken.slot = Some(gate.slot(&call.caller.agent, &tool.name)?);
     let cleared = Cleared::Observed(passed);
     send((gate, policy, unsealed), Delivery { call, tool, rules, cleared }, (trail, taken)).await
 }

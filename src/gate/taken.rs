@@ -5,6 +5,7 @@ use super::dispatch::{Cleared, Stamp};
 use super::effects::{Claimed, Effects};
 use super::late::{self, Late};
 use super::proof::Proof;
+use super::slots::Slot;
 use super::trail::{Stage, Trail};
 use crate::guards::idempotency::{self, Keyed};
 use crate::mcp::json::Text;
@@ -22,7 +23,6 @@ use crate::store::state::event::{Charge, Evidence};
 use crate::telemetry::tasks;
 use bytes::Bytes;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// How long the end of a call waits for room on the disk before its agent is told that it could not be recorded.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Taken {
     /// Its room among the calls in flight.
-    pub(super) slot: Option<OwnedSemaphorePermit>,
+    pub(super) slot: Option<Slot>,
     /// Its key, its turn and its part of the budget.
     pub(super) claim: Option<Held>,
     /// Its part of the budget, when it has no claim.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::task::JoinHandle;
 
 mod bodies;
+mod calls;
 mod connections;
 mod extent;
 mod heads;

@@ -3,15 +3,16 @@
 
 use super::{Kind, World};
 use crate::config;
+use crate::gate::Gate;
 use crate::gate::effects::Effects;
 use crate::gate::list::Listings;
 use crate::gate::record::hash;
 use crate::gate::rows::Rows;
 use crate::gate::shown::Variants;
+use crate::gate::slots::Slots;
 use crate::gate::telling::Hooks;
 use crate::gate::toolbox::{Tool, Toolbox};
 use crate::gate::vault::Vault;
-use crate::gate::{Gate, IN_FLIGHT};
 use crate::mcp::json::Text;
 use crate::mcp::round::{KEY, Seal};
 use crate::mcp::tools::Definition;
@@ -38,7 +39,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::sync::Semaphore;
 
 /// How long a call may take; an `order` as long as the server's calls may.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
@@ -187,7 +187,7 @@ impl World {
             hooks: Hooks::new(connections.clone()),
             approvers: Approvers::default(),
             seal: Arc::new(Seal::new(&[7; KEY]).unwrap()),
-            slots: Arc::new(Semaphore::new(IN_FLIGHT)),
+            slots: Slots::default(),
         };
         self.group.set(self.group.get() + 1);
         let group = self.group.get();
