@@ -67,6 +67,7 @@ pub(super) fn open(data: &Path, journal: Journal, clock: Clock, keeping: Option<
     let (table, lookup, waiters, pace) = (Mutex::new(table), Lookup::new(index), Waiters::default(), Pace::default());
     let mut shared = Shared { table, lookup, journal, results, marks, waiters, time, pace, keeping, closing };
     shared.settle_crashed(sent.as_ref().filter(|_| same_boot))?;
+    shared.marks.begin().map_err(|error| Error::Broken(format!("the marks cannot be begun: {error}")))?;
     shared.closing.anchor = Some(shared.time.anchor());
     shared.closing.trust()?;
     Ok(shared)
