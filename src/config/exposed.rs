@@ -1,11 +1,14 @@
 //! Tokens that stand in the configuration itself, where others than its owner may read it: an agent that reads an operator's token
-//! can allow what agents ask (SECURITY §3E E4). And places for the record that others may change.
+//! can allow what agents ask (SECURITY §3E E4). And what others may change: places for the record, files of secrets and keys, and
+//! programs that toolgate starts.
 
 use super::Ledger;
-use crate::model::diagnostic::{Diagnostic, Problem, Severity};
-use crate::owners;
+use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
+use crate::owners::{self, Exposed};
 use crate::policy::locate::Document;
+use crate::upstream::child::program;
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -42,15 +45,39 @@ pub(super) fn kept(ledger: &Ledger, document: &Document) -> Vec<Diagnostic> {
         owners::exposed(path).into_iter().map(move |exposed| Problem {
             severity: Severity::Warning,
             path: key.iter().map(|step| (*step).to_owned()).collect(),
-            message: format!(
-                "{}: {}",
-                exposed.path.display(),
-                exposed.message().replace("what the files say", "what is kept there")
-            ),
+            message: said(&exposed, path, "what is kept there"),
             hint: Some(exposed.hint()),
         })
     });
     judged.map(|problem| document.locate(problem)).collect()
+}
+
+/// An error for each thing on the way to a file of a secret or a key by which other accounts could put another in its place: they
+/// would say what a tool server is told, or seal the record as toolgate does.
+pub(super) fn secret(file: &Path, problems: &mut Problems) {
+    for exposed in owners::exposed(file) {
+        problems.error(said(&exposed, file, "what the secret is"), exposed.hint());
+    }
+}
+
+/// A warning for each thing by which other accounts could exchange the program that `named` names, which then runs as toolgate's
+/// own: no error, because where every member of a group may write what its members install, programs still have to start.
+pub(super) fn programs(named: &str, path: Option<&OsStr>, cwd: Option<&Path>, problems: &mut Problems) {
+    let mut seen: Vec<Exposed> = Vec::new();
+    for way in program::ways(named, path, cwd) {
+        for exposed in owners::exposed(&way) {
+            if !seen.contains(&exposed) {
+                problems.warning(said(&exposed, Path::new(named), "which program runs"), exposed.hint());
+                seen.push(exposed);
+            }
+        }
+    }
+}
+
+/// What is wrong with it, and where, unless that is `named` itself.
+fn said(exposed: &Exposed, named: &Path, chosen: &str) -> String {
+    let message = exposed.message().replace("what the files say", chosen);
+    if exposed.path == named { message } else { format!("{}: {message}", exposed.path.display()) }
 }
 
 /// Where entries of the list at `list` have a `key` that is no variable.

@@ -1,5 +1,6 @@
 //! The secrets of the configuration: where each comes from, and the arguments it may go to.
 
+use super::exposed;
 use super::settings::{PlaceSettings, SecretSettings};
 use crate::guards::secrets::{Binding, Bindings, LONGEST_NAME, Place, Source, is_name};
 use crate::model::diagnostic::Problems;
@@ -81,6 +82,7 @@ pub(super) fn source(settings: SecretSettings, directory: &Path, problems: &mut 
                 problems.under("command", |problems| problems.error("is blank", "name a program"));
             }
             let cwd = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+            problems.under("command", |problems| exposed::programs(&command[0], None, Some(cwd), problems));
             Some(Source::Command { run: command, cwd: cwd.to_path_buf(), ttl: ttl.unwrap_or(TTLS.0), timeout })
         }
         (None, None, true) => {
@@ -94,15 +96,13 @@ pub(super) fn source(settings: SecretSettings, directory: &Path, problems: &mut 
     }
 }
 
-/// Who else has the secret, or says what it is. A file that comes later has no rights yet.
+/// Who else has the secret, or says what it is. A file that comes later has no rights yet, but the directories above it have.
 fn judge_rights(file: &Path, problems: &mut Problems) {
+    exposed::secret(file, problems);
     let Ok(known) = std::fs::metadata(file) else { return };
-    let (mode, shown) = (known.permissions().mode(), file.display());
-    if mode & 0o022 != 0 {
-        problems.error("others than its owner may write this file", format!("run `chmod go-w {shown}`"));
-    }
-    if mode & 0o004 != 0 {
-        problems.warning("everybody on this machine may read this file", format!("run `chmod o-r {shown}`"));
+    if known.permissions().mode() & 0o004 != 0 {
+        let hint = format!("run `chmod o-r {}`", file.display());
+        problems.warning("everybody on this machine may read this file", hint);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The tool servers of the configuration.
 
+use super::exposed;
 use super::settings::{SandboxSettings, ServerSettings};
 use crate::mcp::skeleton;
 use crate::model::address::Address;
@@ -9,6 +10,7 @@ use crate::model::secret::Secret;
 use crate::model::times::between;
 use crate::upstream::child::sandbox::{Files, Limits, Sandbox};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use url::Url;
@@ -184,7 +186,7 @@ fn statuses(settings: &ServerSettings, problems: &mut Problems) -> Vec<u16> {
 }
 
 fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems) -> Option<Transport> {
-    let ServerSettings { command, args, env, cwd, sandbox, url, headers, .. } = settings;
+    let ServerSettings { command, args, env, cwd, sandbox, url, headers, disabled, .. } = settings;
     match (command, url) {
         (Some(command), None) => {
             if !headers.is_empty() {
@@ -198,9 +200,15 @@ fn transport(settings: ServerSettings, directory: &Path, problems: &mut Problems
                     problems.under(name.clone(), |problems| problems.error("is no name of a variable", "rename it"));
                 }
             });
-            let env = env.into_iter().filter(|(_, value)| !value.expose().is_empty()).collect();
+            let env: BTreeMap<String, Secret> =
+                env.into_iter().filter(|(_, value)| !value.expose().is_empty()).collect();
+            let cwd = cwd.map(|cwd| directory.join(cwd));
+            let path = env.get("PATH").map(|value| OsStr::new(value.expose()));
+            if !disabled {
+                problems.under("command", |problems| exposed::programs(&command, path, cwd.as_deref(), problems));
+            }
             let sandbox = problems.under("sandbox", |problems| confined(sandbox, directory, problems));
-            Some(Transport::Child { command, args, env, cwd: cwd.map(|cwd| directory.join(cwd)), sandbox })
+            Some(Transport::Child { command, args, env, cwd, sandbox })
         }
         (None, Some(url)) => {
             if !args.is_empty() || !env.is_empty() || cwd.is_some() || sandbox.is_some() {

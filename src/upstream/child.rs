@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-mod program;
+pub mod program;
 mod said;
 pub mod sandbox;
 

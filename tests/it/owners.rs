@@ -43,14 +43,21 @@ impl Files {
         fs::create_dir_all(root.join("conf/policies")).unwrap();
         fs::create_dir(root.join("else")).unwrap();
         let contract = "contracts: { s__t: { purpose: p, actions: [read], secrets: [] } }\n";
-        let config = "servers: { s: { url: 'http://127.0.0.1:9/mcp' } }\npolicies: [policies]\npins: {}\n";
+        let config = "servers: { s: { url: 'http://127.0.0.1:9/mcp' } }\npolicies: [policies]\npins: {}\n\
+            secrets: { token: { file: token, for: [ { server: s, tool: t, pointer: /token } ] } }\n\
+            ledger: { seal: { key: { file: seal.key } } }\n";
         for (name, text) in [
             ("conf/toolgate.yaml", config),
             ("conf/policies/a.yaml", contract),
             ("conf/toolgate.pins.yaml", "pins: {}\n"),
             ("else/file", contract),
+            ("conf/token", "token-of-the-file\n"),
+            ("conf/seal.key", "0123456789abcdef0123456789abcdef\n"),
         ] {
             fs::write(root.join(name), text).unwrap();
+        }
+        for name in ["conf/token", "conf/seal.key"] {
+            mode(&root.join(name), 0o600);
         }
         Self { setup, root }
     }
@@ -83,7 +90,8 @@ fn mending(text: &str) -> Vec<String> {
     commands
 }
 
-const FILES: [&str; 3] = ["conf/toolgate.yaml", "conf/policies/a.yaml", "conf/toolgate.pins.yaml"];
+const FILES: [&str; 5] =
+    ["conf/toolgate.yaml", "conf/policies/a.yaml", "conf/toolgate.pins.yaml", "conf/token", "conf/seal.key"];
 const DIRECTORIES: [&str; 3] = ["conf/policies", "conf", ""];
 
 /// One way to spoil a thing, or not: what it is called, and whether it is refused.
@@ -158,7 +166,91 @@ async fn files_that_others_can_change_are_refused() {
         let (code, text) = files.check().await;
         assert_eq!(code, Some(0), "{name} {what}, mended: {text}");
     }
-    assert_eq!((cases, refused), (3 * 12 + 3 * 8, 3 * 9 + 3 * 5));
+    assert_eq!((cases, refused), (5 * 12 + 3 * 8, 5 * 9 + 3 * 5));
+}
+
+/// SECURITY §9: a secret alone in a directory of its own, so that nothing else is refused for it; a directory that exists before the
+/// file does is judged, too.
+#[tokio::test]
+async fn a_secret_that_others_could_put_there_is_refused() {
+    let mut cases = 0;
+    for section in [
+        "secrets: { t: { file: away/file, for: [ { server: s, tool: t, pointer: /p } ] } }",
+        "ledger: { seal: { key: { file: away/file } } }",
+    ] {
+        for (bits, is_there, is_refused) in [
+            (0o700, true, false),
+            (0o1777, true, false),
+            (0o777, true, true),
+            (0o775, true, true),
+            (0o777, false, true),
+        ] {
+            let setup = Setup::new();
+            let away = setup.directory().join("away");
+            fs::create_dir(&away).unwrap();
+            if is_there {
+                fs::write(away.join("file"), "0123456789abcdef0123456789abcdef").unwrap();
+                mode(&away.join("file"), 0o600);
+            }
+            mode(&away, bits);
+            let path = setup.directory().join("toolgate.yaml");
+            fs::write(
+                &path,
+                format!("servers: {{ s: {{ url: 'http://127.0.0.1:9/mcp' }} }}\nmode: observe\n{section}\n"),
+            )
+            .unwrap();
+            let output = setup.run(&["check", path.to_str().unwrap()]).await;
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(output.status.code(), Some(i32::from(is_refused)), "{bits:o} {section}: {text}");
+            let named = text.contains("away: others than its owner may change what is in this directory");
+            assert_eq!(named && text.contains("what the secret is"), is_refused, "{text}");
+            cases += 1;
+        }
+    }
+    assert_eq!(cases, 2 * 5);
+}
+
+/// SECURITY §3I, §9: a program that others could exchange is warned of, with what mends it, wherever it is named; where only root
+/// and toolgate's account may write, nothing is said.
+#[tokio::test]
+async fn a_program_that_others_could_exchange_is_warned_of() {
+    let setup = Setup::new();
+    let bin = setup.directory().join("bin");
+    fs::create_dir(&bin).unwrap();
+    fs::create_dir(setup.directory().join("behind")).unwrap();
+    for name in ["bin/tool", "behind/other"] {
+        fs::write(setup.directory().join(name), "#!/bin/sh\n").unwrap();
+        mode(&setup.directory().join(name), 0o755);
+    }
+    symlink("../bin/tool", setup.directory().join("behind/linked")).unwrap();
+    let at = setup.directory().display().to_string();
+    let path = setup.directory().join("toolgate.yaml");
+    let cases = [
+        format!("servers: {{ s: {{ command: {at}/bin/tool }} }}"),
+        format!("servers: {{ s: {{ command: ../bin/tool, cwd: {at}/behind }} }}"),
+        format!("servers: {{ s: {{ command: {at}/behind/linked }} }}"),
+        format!("servers: {{ s: {{ command: tool, env: {{ PATH: '{at}/bin:/usr/bin' }} }} }}"),
+        // Found behind it; a program of the same name could be put before.
+        format!("servers: {{ s: {{ command: other, env: {{ PATH: '{at}/bin:{at}/behind' }} }} }}"),
+        format!("secrets: {{ t: {{ command: [bin/tool], ttl: 5m, for: [ {{ server: s, tool: t, pointer: /p }} ] }} }}"),
+        "ledger: { seal: { key: { command: [bin/tool] } } }".to_owned(),
+    ];
+    let usual = "servers: { s: { command: sh } }".to_owned();
+    for (bits, is_open) in [(0o755, false), (0o1777, false), (0o777, true), (0o775, true)] {
+        mode(&bin, bits);
+        for (section, is_open) in cases.iter().map(|case| (case, is_open)).chain([(&usual, false)]) {
+            let server =
+                if section.starts_with("servers") { "" } else { "servers: { s: { url: 'http://127.0.0.1:9' } }\n" };
+            fs::write(&path, format!("mode: observe\n{server}{section}\n")).unwrap();
+            let output = setup.run(&["check", path.to_str().unwrap()]).await;
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(output.status.code(), Some(0), "{section}: {text}");
+            let is_warned =
+                text.contains("others than its owner may change what is in this directory, and so which program runs");
+            assert_eq!(is_warned, is_open, "{bits:o} {section}: {text}");
+            assert_eq!(text.contains(&format!("{at}/bin`")), is_open, "{text}");
+        }
+    }
 }
 
 /// SECURITY §10: what Kubernetes mounts (links to a directory of root's below one in which everybody may write, with the sticky

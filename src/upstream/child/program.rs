@@ -3,6 +3,7 @@
 use super::Command;
 use crate::model::reply::Fault;
 use rustix::fs::{Access, access};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// The path of the program to start.
@@ -20,10 +21,9 @@ pub(super) fn find(command: &Command) -> Result<PathBuf, Fault> {
     if program.contains('/') {
         return by_path(command);
     }
-    let configured = command.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
-    let folders = configured.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let configured = command.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_ref());
     let mut unusable = None;
-    for folder in std::env::split_paths(&folders).filter(|folder| folder.is_absolute()) {
+    for folder in folders(configured) {
         let path = folder.join(program);
         if path.is_file() {
             if executable(&path) {
@@ -40,13 +40,38 @@ pub(super) fn find(command: &Command) -> Result<PathBuf, Fault> {
     }
 }
 
+/// The paths that decide what runs under the name `program`: the program's own, and the directories in which it is looked for
+/// before. `path` is the `PATH` of its environment, where that has one. None where there is no such program.
+pub fn ways(program: &str, path: Option<&OsStr>, cwd: Option<&Path>) -> Vec<PathBuf> {
+    if program.contains('/') {
+        return vec![meant(program, cwd)];
+    }
+    let mut ways = Vec::new();
+    for folder in folders(path) {
+        let found = folder.join(program);
+        if found.is_file() && executable(&found) {
+            ways.push(found);
+            return ways;
+        }
+        ways.push(folder);
+    }
+    Vec::new()
+}
+
+/// The directories in which programs are looked for, in order.
+fn folders(path: Option<&OsStr>) -> Vec<PathBuf> {
+    let folders = path.map(OsStr::to_owned).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    std::env::split_paths(&folders).filter(|folder| folder.is_absolute()).collect()
+}
+
 /// A relative path is meant from where the program runs.
+fn meant(program: &str, cwd: Option<&Path>) -> PathBuf {
+    let relative = cwd.map_or_else(|| PathBuf::from(program), |cwd| cwd.join(program));
+    std::path::absolute(&relative).unwrap_or(relative)
+}
+
 fn by_path(command: &Command) -> Result<PathBuf, Fault> {
-    let relative = match &command.cwd {
-        Some(cwd) => cwd.join(&command.program),
-        None => PathBuf::from(&command.program),
-    };
-    let path = std::path::absolute(&relative).unwrap_or(relative);
+    let path = meant(&command.program, command.cwd.as_deref());
     if !path.exists() {
         return Err(Fault::unsent(format!(
             "server `{}` cannot be started: {} does not exist; correct `command`",
