@@ -105,6 +105,65 @@ fn files_outside_are_not_written() {
     }
 }
 
+/// SECURITY §3I: a device that is a disk is not made, not even where files may be written; pipes and sockets are.
+#[test]
+fn devices_are_not_made() {
+    if !has_landlock() {
+        return;
+    }
+    let mut cases = 0;
+    // The first of them the kernel lets every account make.
+    for device in ["c 0 0", "c 1 5", "b 7 0"] {
+        let open = place();
+        let script = format!("mknod inside/device {device}");
+        let (code, said) = guarded(open.path(), None, &script);
+        if code != 0 {
+            assert_ne!(device, "c 0 0", "{said}");
+            continue;
+        }
+        for read in [json!(null), json!([open.path()])] {
+            let place = place();
+            let files = json!({ "read": read, "write": [place.path().join("inside")], "required": true });
+            let (code, said) = guarded(place.path(), Some(&told(&files, false, &json!({}))), &script);
+            assert!(code != 0 && !place.path().join("inside/device").exists(), "{device}: {said}");
+            cases += 1;
+        }
+    }
+    assert!(cases >= 2);
+    let place = place();
+    let files = json!({ "read": null, "write": [place.path().join("inside")], "required": true });
+    let (code, said) = guarded(place.path(), Some(&told(&files, false, &json!({}))), "mknod inside/pipe p");
+    assert_eq!(code, 0, "{said}");
+}
+
+/// SECURITY §3I: root in a sandbox has none of the rights that would undo it, nor what it starts, and does not raise its limits.
+#[test]
+#[expect(clippy::print_stderr, reason = "a scenario that is left out says so")]
+fn root_has_no_rights_that_undo_it() {
+    if !rustix::process::geteuid().is_root() || !has_landlock() {
+        eprintln!("SKIPPED: only root has such rights, and only Landlock needs them gone; run as root to try it");
+        return;
+    }
+    let place = place();
+    let files = json!({ "read": null, "write": [place.path().join("inside")], "required": true });
+    let (files, limits) = (told(&files, false, &json!({})), told(&json!(null), false, &json!({ "nofile": 64 })));
+    // By their numbers: SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_RESOURCE, MKNOD.
+    let undoing: u64 = [16, 17, 21, 22, 24, 27].iter().map(|bit| 1 << bit).sum();
+    for (sandbox, gone) in [(&files, undoing), (&limits, 1 << 24)] {
+        let (code, said) = guarded(place.path(), Some(sandbox), "sh -c 'grep ^Cap /proc/self/status'");
+        assert_eq!(code, 0, "{said}");
+        let sets: Vec<u64> = said
+            .lines()
+            .map(|line| u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap())
+            .collect();
+        assert_eq!(sets.len(), 5, "{said}");
+        assert!(sets.iter().all(|set| set & gone == 0), "{said}");
+    }
+    let raise = "ulimit -n 128";
+    assert_eq!(guarded(place.path(), None, raise).0, 0);
+    assert_ne!(guarded(place.path(), Some(&limits), raise).0, 0);
+}
+
 /// SECURITY §3I: with a list of what may be read nothing else is read, listed or run; what every program needs, is.
 #[test]
 fn files_outside_are_not_read() {

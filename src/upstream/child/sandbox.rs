@@ -56,6 +56,16 @@ const SYSTEM: &[&str] = &[
 ];
 /// With these, who is root reads the memory and the environment of others in `/proc`, whatever Landlock says.
 const PRYING: [CapabilitySet; 3] = [CapabilitySet::SYS_ADMIN, CapabilitySet::PERFMON, CapabilitySet::SYS_PTRACE];
+/// With these, who is root makes devices that are disks, loads programs into the kernel or takes its place, and so passes by what
+/// keeps it to its files; and raises its limits again.
+const DEFEATING: [CapabilitySet; 6] = [
+    CapabilitySet::MKNOD,
+    CapabilitySet::SYS_ADMIN,
+    CapabilitySet::SYS_BOOT,
+    CapabilitySet::SYS_MODULE,
+    CapabilitySet::SYS_RAWIO,
+    CapabilitySet::SYS_RESOURCE,
+];
 /// What everybody writes to.
 const SINKS: &[&str] = &["/dev/full", "/dev/null", "/dev/zero"];
 /// The oldest Landlock that keeps files from being cut to nothing, too; what later ones add is taken where it is there.
@@ -175,10 +185,14 @@ impl Sandbox {
             let error = |errno: rustix::io::Errno| Unconfined::System("no_new_privs", errno.into());
             rustix::thread::set_no_new_privs(true).map_err(error)?;
         }
-        if let Some(files) = &self.files
-            && !files.keep_to(program)?
-        {
-            say("toolgate: this kernel has no Landlock: the program is not kept to its files");
+        if let Some(files) = &self.files {
+            give_up(&DEFEATING)?;
+            if !files.keep_to(program)? {
+                say("toolgate: this kernel has no Landlock: the program is not kept to its files");
+            }
+        }
+        if self.limits != Limits::default() {
+            give_up(&[CapabilitySet::SYS_RESOURCE])?;
         }
         self.limits.set()
     }
@@ -204,13 +218,11 @@ impl Files {
             .create()
             .map_err(unable)?
             .set_compatibility(CompatLevel::BestEffort);
-        let mut writing = AccessFs::from_write(NEWEST);
+        // A device leads to any disk, wherever it stands.
+        let mut writing = AccessFs::from_write(NEWEST) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
         if let Some(read) = &self.read {
             writing |= reading;
-            for capability in PRYING {
-                // Who may not give it up has none.
-                let _ = rustix::thread::remove_capability_from_bounding_set(capability);
-            }
+            give_up(&PRYING)?;
             rules = rules
                 .add_rules(path_beneath_rules(SYSTEM, reading))?
                 .add_rules(path_beneath_rules([program], reading))?;
@@ -249,6 +261,21 @@ impl Limits {
         }
         Ok(())
     }
+}
+
+/// Takes these from this process and from what it starts: from root for good, and from another account to which they were handed.
+fn give_up(capabilities: &[CapabilitySet]) -> Result<(), Unconfined> {
+    let error = |errno: rustix::io::Errno| Unconfined::System("capset", errno.into());
+    for capability in capabilities {
+        // Only who may set capabilities may take this away; for others, a program that is started gives nothing new.
+        let _ = rustix::thread::remove_capability_from_bounding_set(*capability);
+    }
+    let gone = capabilities.iter().fold(CapabilitySet::empty(), |all, capability| all | *capability);
+    let mut sets = rustix::thread::capabilities(None).map_err(error)?;
+    sets.effective -= gone;
+    sets.permitted -= gone;
+    sets.inheritable -= gone;
+    rustix::thread::set_capabilities(None, sets).map_err(error)
 }
 
 /// Nothing this process starts, nor itself, leaves its memory in a file when it breaks.
