@@ -47,7 +47,17 @@ pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         runtime.worker_threads(cores.div_ceil(2));
     }
-    runtime.enable_all().build().context("the runtime cannot be started")
+    let runtime = runtime.enable_all().build().context("the runtime cannot be started")?;
+    outlive_small_files(&runtime).context("signals cannot be caught")?;
+    Ok(runtime)
+}
+
+/// A process of toolgate's account can lower how large its files may get, which would end it at its next write. Caught, the write
+/// fails as on a full disk. Not ignored: programs inherit ignored signals, caught ones go back to what they do by default.
+fn outlive_small_files(runtime: &tokio::runtime::Runtime) -> std::io::Result<()> {
+    let _inside = runtime.enter();
+    let signal_of_size = rustix::process::Signal::XFSZ.as_raw();
+    signal(SignalKind::from_raw(signal_of_size)).map(drop)
 }
 
 fn prepare(args: &Args) -> anyhow::Result<(Config, Arc<Live>)> {

@@ -27,7 +27,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use lookup::Lookup;
 use parking_lot::Mutex;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -250,7 +249,7 @@ fn crowded() -> Error {
 }
 
 fn unkept(error: &std::io::Error) -> Error {
-    if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+    if super::journal::is_full(error) {
         Error::Full(error.to_string())
     } else {
         Error::Broken(format!("a long result cannot be kept: {error}"))

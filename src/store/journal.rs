@@ -36,6 +36,7 @@ mod writer;
 
 pub use chain::Head;
 pub use compaction::{Dropped, Retention};
+pub(in crate::store) use error::is_full;
 pub use error::{Error, Problem};
 pub use extent::{Extent, Sizes};
 pub use frame::REKEYED;

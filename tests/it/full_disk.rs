@@ -103,6 +103,35 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
+/// SECURITY §3I: a process of toolgate's account lowers how large its files may get. What changes something is refused as on a full
+/// disk, toolgate lives, and goes on once they may be larger; programs that it starts do with the signal what they always did.
+#[tokio::test]
+async fn g4_files_that_may_not_grow_do_not_end_it() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let oracle = oracle().await;
+    let setup = setup(&oracle);
+    let seen = setup.directory().join("signals");
+    let script = format!("grep SigIgn /proc/self/status > {}; exec sleep 600", seen.display());
+    let gate = setup.server_with("child", &format!("command: sh, args: [-c, \"{script}\"]")).start_at_once().await;
+    let agent = gate.agent();
+    until("it writes", || async { agent.call_anew("oracle__write", json!({})).await.is_done().then_some(()) }).await;
+    let pid = Pid::from_raw(i32::try_from(gate.pid()).unwrap()).unwrap();
+    let usual = prlimit(Some(pid), Resource::Fsize, Rlimit { current: Some(1), maximum: None }).unwrap();
+    until("it is refused", || async {
+        let answer = agent.call_anew("oracle__write", json!({})).await;
+        (answer.refusal() == "store_unavailable").then_some(())
+    })
+    .await;
+    let before = oracle.executions().len();
+    assert_eq!(agent.call_anew("oracle__write", json!({})).await.refusal(), "store_unavailable");
+    assert_eq!(oracle.executions().len(), before);
+    prlimit(Some(pid), Resource::Fsize, usual).unwrap();
+    until("it goes on", || async { agent.call_anew("oracle__write", json!({})).await.is_done().then_some(()) }).await;
+    let ignored = std::fs::read_to_string(seen).unwrap();
+    let ignored = u64::from_str_radix(ignored.split_whitespace().nth(1).unwrap(), 16).unwrap();
+    assert_eq!(ignored & (1 << (25 - 1)), 0, "SIGXFSZ is not ignored by what toolgate starts");
+}
+
 // The index meets the full disk first: nothing is begun, what is in flight ends, and the index is made anew without a restart.
 #[tokio::test]
 async fn g4_an_index_that_cannot_be_written_is_made_anew() {

@@ -114,9 +114,14 @@ pub(super) enum Stop {
 
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Self {
-        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        if full { Self::Full(error) } else { Self::Failed(error) }
+        if is_full(&error) { Self::Full(error) } else { Self::Failed(error) }
     }
+}
+
+/// Whether there may be room again: on the disk, in a quota, or once files of this process may be larger again.
+pub(in crate::store) fn is_full(error: &io::Error) -> bool {
+    let is_large = rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::FBIG);
+    is_large || matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl From<Stop> for io::Error {
