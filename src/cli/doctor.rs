@@ -1,11 +1,11 @@
 //! `toolgate doctor`: looks at everything a running toolgate needs and says what is missing. For that it starts as `serve`
-//! does, without opening its doors: tool servers start and stop, what a crash left open comes to rest, the ledger notes the
-//! policy, and heads of it leave. It drops nothing of the ledger and no answer that is kept, however old or large that is.
+//! does, without opening its doors: tool servers start and stop. The ledger is only read; what is to be recorded meanwhile goes to a
+//! directory of doctor's own, which is removed.
 
 use super::configured;
 use super::serve::runtime;
 use crate::app::{App, bind, ledger};
-use crate::config::{Config, Ledger, Loaded, Transport};
+use crate::config::{Config, Loaded, Transport};
 use crate::gate::fit::{self, Unfit};
 use crate::gate::hidden::Hidden;
 use crate::gate::pinned::{self, Withheld};
@@ -21,6 +21,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+mod record;
+
 /// What to look at.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -33,7 +35,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     keep_private();
     let (path, Loaded { config, reading }) = configured::load(args.config.as_deref())?;
-    let config = config.context("the configuration cannot be used")?;
+    let mut config = config.context("the configuration cannot be used")?;
     let mut found = Found::default();
     found.fine(&format!("configuration {} and its policies can be used", path.display()));
     runtime()?.block_on(async {
@@ -51,11 +53,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             }
         }
         let policy = Live::start(reading, crate::config::reader(path, &config)).context("the policy cannot be used")?;
+        record::judge(&config, &mut found).await;
+        let own = record::Scratch::of(&mut config)?;
         let started = ledger::open(&config).await;
         match started.and_then(|journal| App::look(&config, &policy, journal)) {
             Ok(app) => {
-                found.fine(&format!("the ledger in {} can be written", config.data.display()));
-                record(&config, &mut found);
                 secrets(&app, &mut found).await;
                 servers(&app, &config, &mut found).await;
                 if let Err(error) = app.stop().await {
@@ -64,39 +66,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             }
             Err(error) => found.wrong(&format!("{error:#}")),
         }
+        drop(own);
         anyhow::Ok(())
     })?;
     let Found { report, wrong } = found;
     let _ = std::io::stdout().write_all(report.as_bytes());
     Ok(u8::from(wrong > 0))
-}
-
-/// What the record proves, and how far back it goes.
-fn record(config: &Config, found: &mut Found) {
-    let Ledger { keep, max_bytes, archive, seal, heads } = &config.ledger;
-    if seal.key.is_some() {
-        found.fine("the ledger is sealed: nobody without the key can write it anew");
-    } else {
-        found.note(
-            "the ledger is not sealed: a process that can write its directory can write it anew; see `ledger.seal`",
-        );
-    }
-    if heads.is_some() {
-        found.fine("heads of the ledger leave by themselves, so that its end cannot be cut off unseen");
-    } else {
-        found.note("no head of the ledger leaves: its end can be cut off unseen; see `ledger.heads`");
-    }
-    let hours = keep.as_secs() / 3600;
-    let kept = if hours < 48 { counted(hours, "hour") } else { counted(hours / 24, "day") };
-    let kept = max_bytes.map_or(kept.clone(), |most| format!("{kept}, or beyond {} MiB in all", most >> 20));
-    match archive {
-        Some(archive) => found.fine(&format!("closed segments go to {} after {kept}", archive.display())),
-        None => {
-            found.note(&format!("closed segments of the ledger are dropped after {kept}; see `ledger.archive`"));
-        }
-    }
-    let lean = config.ledger.sizes().lean >> 20;
-    found.fine(&format!("from {lean} MiB on, reads and refusals are only summed up in the ledger"));
 }
 
 async fn secrets(app: &App, found: &mut Found) {

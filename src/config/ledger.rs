@@ -96,7 +96,9 @@ pub(super) fn compile(written: LedgerSettings, data: &Path, directory: &Path, pr
     Ledger {
         keep: between("keep", keep.as_deref(), KEEPS, problems).unwrap_or(KEEP),
         max_bytes,
-        archive: archive.map(|text| problems.under("archive", |problems| outside(&text, data, directory, problems))),
+        archive: archive.map(|text| {
+            problems.under("archive", |problems| outside((&text, judge_directory), (data, directory), problems))
+        }),
         seal: seal
             .map(|seal| problems.under("seal", |problems| sealing(seal, directory, problems)))
             .unwrap_or_default(),
@@ -104,13 +106,20 @@ pub(super) fn compile(written: LedgerSettings, data: &Path, directory: &Path, pr
     }
 }
 
-/// A path that is not within the data directory: what is there is toolgate's to remove, and goes when that goes.
-fn outside(text: &str, data: &Path, directory: &Path, problems: &mut Problems) -> PathBuf {
+/// A path that is not within the data directory: what is there is toolgate's to remove, and goes when that goes. What is at another
+/// is for `judge` to judge.
+fn outside(
+    (text, judge): (&str, fn(&Path, &mut Problems)),
+    (data, directory): (&Path, &Path),
+    problems: &mut Problems,
+) -> PathBuf {
     let path = directory.join(text);
     if text.trim().is_empty() {
         problems.error("is blank", "name a path outside the data directory");
     } else if path.starts_with(data) {
         problems.error("is in the data directory", "name a path outside it, best one that only few may write to");
+    } else {
+        judge(&path, problems);
     }
     path
 }
@@ -179,9 +188,41 @@ fn witnessed(written: HeadsSettings, (data, directory): (&Path, &Path), problems
     }
     Heads {
         every: between("every", every.as_deref(), EVERYS, problems).unwrap_or(EVERY),
-        file: file.map(|text| problems.under("file", |problems| outside(&text, data, directory, problems))),
+        file: file
+            .map(|text| problems.under("file", |problems| outside((&text, judge_file), (data, directory), problems))),
         webhook: webhook.and_then(|written| problems.under("webhook", |problems| hook(written, problems))),
         log,
+    }
+}
+
+/// Whether segments can be put there.
+fn judge_directory(path: &Path, problems: &mut Problems) {
+    if path.metadata().is_ok_and(|known| !known.is_dir()) {
+        problems.error("is no directory", "name a directory; toolgate makes one that does not exist");
+    }
+}
+
+/// Whether heads can be added to it.
+fn judge_file(path: &Path, problems: &mut Problems) {
+    match std::fs::symlink_metadata(path) {
+        Ok(known) if known.is_dir() => {
+            let hint = format!("name a file in it, such as {}", path.join("toolgate.heads").display());
+            problems.error("is a directory", hint);
+        }
+        Ok(known) if !known.is_file() => {
+            problems.error(
+                "is a link or no file, and no head is written there",
+                "name a file, or one that is not there yet",
+            );
+        }
+        Ok(_) => {}
+        Err(_) => {
+            let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if !above.is_dir() {
+                let message = format!("the directory {} does not exist, so no head is written", above.display());
+                problems.warning(message, "make it, or mount it before toolgate starts");
+            }
+        }
     }
 }
 

@@ -208,6 +208,62 @@ async fn a_head_that_cannot_leave_is_said() {
     assert_eq!(ids.len(), 1, "one head, told thrice, has one id");
 }
 
+/// Every file below `path`, with what is in it.
+fn contents(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(contents(&path));
+        } else {
+            found.push((path.clone(), std::fs::read(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What doctor finds is `said`, and nothing of the data directory is another then.
+async fn doctor_only_reads(setup: &Setup, said: &str) {
+    let (data, own) = (setup.directory().join("data"), setup.directory().join("own"));
+    std::fs::create_dir_all(&own).unwrap();
+    let before = contents(&data);
+    let setup = setup.clone().environment("TMPDIR", own.to_str().unwrap());
+    let (code, out, err) = run(&setup, &["doctor", "--config", "toolgate.yaml"]).await;
+    assert!(code == 0 && out.contains(said), "{out}{err}");
+    assert!(out.contains("the ledger is as it was written"), "{out}");
+    assert!(contents(&data) == before, "doctor wrote");
+    assert_eq!(contents(&own), [], "what doctor made is gone");
+}
+
+/// Where no head and no segment could go is an error, where none can go yet is a warning; doctor says the same.
+#[tokio::test]
+async fn places_where_nothing_can_be_kept_are_said() {
+    let server = tools().await;
+    for (ledger, wrong, code) in [
+        ("heads: { file: folder }", "is a directory", 1),
+        ("heads: { file: link }", "is a link or no file", 1),
+        ("heads: { file: nowhere/heads }", "nowhere does not exist, so no head is written", 0),
+        ("archive: file", "is no directory", 1),
+        ("archive: nowhere", "", 0),
+        ("heads: { file: heads }, archive: folder", "", 0),
+    ] {
+        let setup = setup(&server, &format!("ledger: {{ {ledger} }}\n"));
+        std::fs::create_dir(setup.directory().join("folder")).unwrap();
+        std::fs::write(setup.directory().join("file"), "").unwrap();
+        std::os::unix::fs::symlink("file", setup.directory().join("link")).unwrap();
+        setup.write();
+        for verb in [&["check", "toolgate.yaml"][..], &["doctor", "--config", "toolgate.yaml"]] {
+            let (ended, out, err) = run(&setup, verb).await;
+            let said = out + &err;
+            assert!(ended == code && said.contains(wrong), "{ledger} {verb:?}: {said}");
+            let unsaid = ["is a directory", "is a link or no file", "so no head is written", "is no directory"];
+            let count = unsaid.iter().filter(|words| said.contains(**words)).count();
+            assert_eq!(count, usize::from(!wrong.is_empty()), "{ledger} {verb:?}: {said}");
+        }
+    }
+}
+
 /// Keys that are missing, too short, everybody's or another's: said where they stand, and nothing is written unsealed.
 #[tokio::test]
 async fn keys_that_cannot_seal_are_refused() {
@@ -246,6 +302,7 @@ async fn keys_that_cannot_seal_are_refused() {
     with("ledger: { seal: { key: { file: other.key }, previous: [{ file: seal.key }] } }\n");
     let (code, said) = verify(&setup, &[]).await;
     assert!(code == 1 && said.contains("toolgate has not run with that one"), "{said}");
+    doctor_only_reads(&setup, "seals the ledger from the next start on").await;
     let (code, said, err) = run(&setup, &["disable", "oracle__pay", "--why", "x", "--config", "toolgate.yaml"]).await;
     assert_eq!(code, 0, "{said}{err}");
     let (code, said) = verify(&setup, &[]).await;
