@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// How often a program is told of one head at most, and how long after the first and each further time.
@@ -38,33 +39,50 @@ pub(super) fn start(
 }
 
 impl Exporter {
-    /// Lets a head leave now and then, until `stop`.
+    /// Lets a head leave now and then, until `stop`: a program that does not answer delays none that are kept here.
     async fn run(self: Arc<Self>, stop: CancellationToken) {
-        loop {
-            self.tell().await;
-            tokio::select! {
-                () = tokio::time::sleep(self.heads.every) => {}
-                () = stop.cancelled() => return,
+        let (newest, mut heads) = watch::channel(None);
+        let exporter = &self;
+        let keeping = async move {
+            loop {
+                let witness = exporter.journal.witness();
+                newest.send_replace(Some(witness.clone()));
+                exporter.keep(&witness).await;
+                if tokio::time::timeout(exporter.heads.every, stop.cancelled()).await.is_ok() {
+                    return;
+                }
             }
-        }
+        };
+        let sending = async {
+            while heads.changed().await.is_ok() {
+                let witness = heads.borrow_and_update().clone();
+                if let Some(witness) = witness {
+                    exporter.send(&witness).await;
+                }
+            }
+        };
+        tokio::join!(keeping, sending);
     }
 
     /// Lets the head leave that the ledger has now. What fails is said, counted, and made up for by the next one, which vouches for
     /// everything before it.
     pub(super) async fn tell(&self) {
         let witness = self.journal.witness();
+        tokio::join!(self.keep(&witness), self.send(&witness));
+    }
+
+    async fn keep(&self, witness: &Witness) {
         if self.heads.log {
             tracing::info!(head = witness.line(), "where the ledger stands");
             self.metrics.head_left(true);
         }
         if let Some(file) = &self.heads.file {
-            let kept = keep(file, &witness).await;
+            let kept = add(file, witness).await;
             self.metrics.head_left(kept.is_ok());
             if let Err(error) = kept {
                 tracing::error!(file = %file.display(), %error, "a head of the ledger cannot be written");
             }
         }
-        self.send(&witness).await;
     }
 
     async fn send(&self, witness: &Witness) {
@@ -91,7 +109,7 @@ impl Exporter {
 
 /// Adds the head to `file`, durably. A new one is for us alone; one that is there stays as its owner lets others read it: heads
 /// say nothing of calls, and who keeps them elsewhere decides who may read them.
-async fn keep(file: &Path, witness: &Witness) -> io::Result<()> {
+async fn add(file: &Path, witness: &Witness) -> io::Result<()> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let mut options = tokio::fs::OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600).custom_flags(flags.bits().cast_signed());

@@ -20,10 +20,17 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Where the ledger is: in the configuration's `data`, else in the default place.
-pub fn data(named: Option<&Path>) -> PathBuf {
-    let configured = path(named).ok().and_then(|path| config::load(&path).config);
-    configured.map_or_else(|| PathBuf::from("toolgate-data"), |config| config.data)
+/// Where the ledger is: in `given`, else where [`ledger()`] says. Nothing there, and anything wrong with the configuration, is an error.
+pub fn data(given: Option<&Path>, named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(given) = given {
+        return Ok(given.to_path_buf());
+    }
+    let (data, _) = ledger(named)?;
+    if !data.join("journal").exists() && (named.is_some() || config::find().is_some()) {
+        // What is wrong with the configuration may be why nothing is there.
+        config(named)?;
+    }
+    Ok(data)
 }
 
 /// Where the ledger is, and how it is kept: in the default place if no configuration is there. One that cannot be used is an

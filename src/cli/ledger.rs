@@ -113,8 +113,8 @@ pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
     let (data, kept) = match &args.data {
         Some(data) if config.is_none() => (data.clone(), Ledger::default()),
         named => {
-            let (data, kept) = configured::ledger(config)?;
-            (named.clone().unwrap_or(data), kept)
+            let (_, kept) = configured::ledger(config)?;
+            (configured::data(named.as_deref(), config)?, kept)
         }
     };
     let place = Place { data: &data, archive: args.archive.as_deref(), config, kept: &kept };

@@ -12,6 +12,22 @@ const POLICY: &str = "contracts:
 /// Calls under each version.
 const CALLS: usize = 30;
 
+/// What is wrong with a configuration is said where the ledger is looked for by it, not that no journal is there.
+#[tokio::test]
+async fn an_unusable_configuration_is_named() {
+    let setup = Setup::new();
+    std::fs::write(setup.directory().join("wrong.yaml"), "servers: [\n").unwrap();
+    std::fs::write(setup.directory().join("odd.yaml"), "data: [1]\n").unwrap();
+    for file in ["wrong.yaml", "odd.yaml", "none.yaml"] {
+        for words in [&["report"][..], &["test", "add", "0198"], &["ledger", "list"], &["test", "--replay", "ledger"]] {
+            let output = setup.run(&[words, &["--config", file]].concat()).await;
+            let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{words:?} {file}: {said}");
+            assert!(said.contains(file) && !said.contains("no journal"), "{words:?} {file}: {said}");
+        }
+    }
+}
+
 /// 003-117: a policy that changes while toolgate runs, so that a third of the same calls is refused and the others cost more:
 /// `report` has a line for each version, `report --compare` says what is worse and to roll back, with exit code 1, beside the
 /// running toolgate and after it.

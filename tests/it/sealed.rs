@@ -236,6 +236,19 @@ async fn doctor_only_reads(setup: &Setup, said: &str) {
     assert_eq!(contents(&own), [], "what doctor made is gone");
 }
 
+/// A webhook that never answers delays no head that is kept in a file.
+#[tokio::test]
+async fn a_webhook_that_hangs_delays_no_file() {
+    let (server, hooks) = (tools().await, HookServer::start().await);
+    hooks.says(|_| Says::Never);
+    let webhook = format!("webhook: {{ {}, timeout: 30s }}", hooks.members("heads"));
+    let more = format!("ledger: {{ heads: {{ every: 1s, file: heads, {webhook} }} }}\n");
+    let gate = setup(&server, &more).start().await;
+    let kept = || std::fs::read_to_string(gate.setup.directory().join("heads")).unwrap_or_default();
+    until("three heads are kept", || async { (kept().lines().count() >= 3).then_some(()) }).await;
+    assert_eq!(hooks.told().len(), 1, "the first one still waits");
+}
+
 /// Where no head and no segment could go is an error, where none can go yet is a warning; doctor says the same.
 #[tokio::test]
 async fn places_where_nothing_can_be_kept_are_said() {
@@ -262,6 +275,16 @@ async fn places_where_nothing_can_be_kept_are_said() {
             assert_eq!(count, usize::from(!wrong.is_empty()), "{ledger} {verb:?}: {said}");
         }
     }
+}
+
+/// A directory where a file of heads is asked for is named as such.
+#[tokio::test]
+async fn a_directory_is_no_file_of_heads() {
+    let server = tools().await;
+    let gate = setup(&server, "").start().await;
+    let setup = stopped(gate).await;
+    let (code, said) = verify(&setup, &["--heads", "data"]).await;
+    assert!(code == 1 && said.contains("data is a directory; name the file"), "{said}");
 }
 
 /// Keys that are missing, too short, everybody's or another's: said where they stand, and nothing is written unsealed.
@@ -302,6 +325,8 @@ async fn keys_that_cannot_seal_are_refused() {
     with("ledger: { seal: { key: { file: other.key }, previous: [{ file: seal.key }] } }\n");
     let (code, said) = verify(&setup, &[]).await;
     assert!(code == 1 && said.contains("toolgate has not run with that one"), "{said}");
+    assert!(said.contains("check with the one before (`--key FILE`)"), "{said}");
+    assert_eq!(verify(&setup, &["--key", "seal.key"]).await.0, 0);
     doctor_only_reads(&setup, "seals the ledger from the next start on").await;
     let (code, said, err) = run(&setup, &["disable", "oracle__pay", "--why", "x", "--config", "toolgate.yaml"]).await;
     assert_eq!(code, 0, "{said}{err}");

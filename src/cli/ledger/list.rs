@@ -3,7 +3,7 @@
 use super::List;
 use super::Place;
 use super::calls::{Call, Calls};
-use super::text::plain;
+use super::text::{plain, short};
 use crate::model::counted::counted;
 use crate::model::entry::Entry;
 use crate::store::journal::Error;
@@ -71,14 +71,14 @@ impl List {
             (None, None) => String::new(),
         };
         let outcome = match entry.count {
-            Some(count) => format!("{} ×{count}", plain(&entry.outcome)),
-            None => plain(&entry.outcome),
+            Some(count @ 2..) => format!("{} ×{count}", plain(&entry.outcome)),
+            Some(_) | None => plain(&entry.outcome),
         };
         row([
             &plain(&entry.time),
             &plain(&entry.action_id),
-            &plain(&entry.user_id),
-            &plain(&named(entry)),
+            &short(&entry.user_id),
+            &short(&named(entry)),
             &outcome,
             &code,
             &format!("{:.1}", entry.latency_ms),

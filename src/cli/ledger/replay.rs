@@ -2,7 +2,7 @@
 //! that depends on what else was called (budgets, keys, loops) is judged.
 
 use super::recorded::{self, arguments, passed, recorded};
-use super::text::plain;
+use super::text::{plain, short};
 use crate::cli::explain::Screen;
 use crate::cli::{configured, explain};
 use crate::gate::judge::{made, visible};
@@ -40,9 +40,9 @@ impl Replay {
         let before = recorded(&entry);
         let policy = configured::load(config)?.1.reading.policy.context("the policy cannot be used")?;
         let mut text = String::new();
-        let of = [&entry.action_id, &entry.user_id, &entry.tool].map(|word| plain(word));
+        let of = [&entry.action_id, &entry.user_id, &entry.tool].map(|word| short(word));
         let _ = writeln!(text, "call {} · agent {} · tool {}", of[0], of[1], of[2]);
-        if let Some(count) = entry.count {
+        if let Some(count @ 2..) = entry.count {
             let _ = writeln!(text, "note: the entry stands for {count} calls; the last of them is judged");
         }
         let mut screen = Screen { policy: &policy, out: text };

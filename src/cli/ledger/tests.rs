@@ -90,6 +90,22 @@ async fn list_gives_the_calls_that_fit() {
     assert_eq!(err, "2 of 3 calls; --limit 0 lists all\n");
 }
 
+// Agents choose names of tools; a line has others beside them, `show` and programs have all of it. One call is no sum.
+#[tokio::test]
+async fn a_line_is_as_long_as_a_line() {
+    let long = "x".repeat(5_000);
+    let entries = [(&*long, 1), ("short", 3)].map(|(tool, count)| entry(count, &json!({"tool": tool, "count": count})));
+    let (temp, _) = journal(entries.into()).await;
+    let data = temp.path();
+    let (_, out, _) = ledger(data, &["list"]);
+    assert!(out.lines().all(|line| line.chars().count() < 300), "{out}");
+    assert!(out.contains(&format!("{}…  answered  ", "x".repeat(79))) && !out.contains("×1"), "{out}");
+    assert!(out.contains("answered ×3"), "{out}");
+    for words in [&["list", "--json"][..], &["show", "0198f1a2-0001"]] {
+        assert!(ledger(data, words).1.contains(&long), "{words:?}");
+    }
+}
+
 #[test]
 fn wrong_usage_is_refused_by_the_command_line() {
     for words in [

@@ -22,6 +22,18 @@ pub(in crate::cli) fn plain(text: &str) -> String {
     out
 }
 
+/// Letters of a name in a line that has others beside it; agents choose names of tools as long as they like.
+const SHORT: usize = 80;
+
+/// As [`plain`], cut where it is longer than a line can bear.
+pub(in crate::cli) fn short(text: &str) -> String {
+    let shown = plain(text);
+    match shown.char_indices().nth(SHORT) {
+        None => shown,
+        Some(_) => shown.chars().take(SHORT - 1).chain(['…']).collect(),
+    }
+}
+
 /// JSON `text` for programs, and for people who look on: what acts is written as JSON escapes. That is the same JSON,
 /// since such letters stand in strings only.
 pub(in crate::cli) fn json(text: &str) -> String {

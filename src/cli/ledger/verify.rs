@@ -7,7 +7,7 @@ use crate::config::Seal;
 use crate::guards::secrets::Source;
 use crate::model::counted::counted;
 use crate::store::journal::{Against, Keys, Proof, Report, Witness, check};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::path::Path;
@@ -184,6 +184,9 @@ fn say_heads(kept: &Kept, report: &Report, out: &mut dyn Write) -> anyhow::Resul
 /// The heads in `file`, the newest `most` of them. After the first one that is sealed, and with a key that seals, each has to be.
 fn read(file: &Path, keys: &Keys, most: usize) -> anyhow::Result<Kept> {
     let opened = std::fs::File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    if opened.metadata()?.is_dir() {
+        bail!("{} is a directory; name the file in it that `ledger.heads.file` has written", file.display());
+    }
     let mut from = BufReader::new(opened);
     let (mut kept, mut sealed) = (Kept::default(), false);
     for number in 1_u64.. {

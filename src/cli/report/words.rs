@@ -3,7 +3,7 @@
 use super::compare::{Comparison, Row, Verdict};
 use super::measure::{LEAST_CALLS, Measure};
 use super::versions::{Version, Versions};
-use crate::cli::ledger::text::{self, plain};
+use crate::cli::ledger::text::{self, plain, short};
 use crate::model::counted::counted;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -125,7 +125,7 @@ fn unlike(tools: &[&str], out: &mut String) -> anyhow::Result<()> {
     if tools.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> = tools.iter().take(SHOWN).map(|name| plain(name)).collect();
+    let names: Vec<String> = tools.iter().take(SHOWN).map(|name| short(name)).collect();
     let more = tools.len() - names.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     writeln!(out, "called under one of them only: {}{more}; --tool compares what is alike", names.join(", "))?;

@@ -53,7 +53,7 @@ impl Add {
     /// Prints the sample, or where it stands now and what is said of it.
     pub(super) fn run(&self, out: &mut String) -> anyhow::Result<u8> {
         let config = self.config.as_deref();
-        let data = self.data.clone().unwrap_or_else(|| configured::data(config));
+        let data = configured::data(self.data.as_deref(), config)?;
         let entry = recorded_call(&data, &self.action_id)?;
         let policy = find::load(&configured::path(config)?).reading.policy.context("the policy cannot be used")?;
         self.judge(&entry, &policy)?;

@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args, out: &mut String) -> anyhow::Result<u8> {
 
 /// Takes each recorded call that is asked for. How many records cannot be read.
 pub(super) fn each(args: &Args, mut take: impl FnMut(Entry)) -> anyhow::Result<u64> {
-    let data = args.data.clone().unwrap_or_else(|| configured::data(args.config.as_deref()));
+    let data = configured::data(args.data.as_deref(), args.config.as_deref())?;
     let mut unreadable = 0;
     for call in Calls::open(&data)? {
         match call {

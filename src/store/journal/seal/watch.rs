@@ -52,7 +52,8 @@ pub(in super::super) enum Wrong {
     )]
     Never(KeyId),
     #[error(
-        "what is last is sealed with the key `{0}`, and not with `{1}`: toolgate has not run with that one, or what it wrote since was removed"
+        "what is last is sealed with the key `{0}`, and not with `{1}`: toolgate has not run with that one, or what it wrote since was removed. \
+         If toolgate has not been restarted since that key was configured, check with the one before (`--key FILE`)"
     )]
     Outdated(KeyId, KeyId),
 }
