@@ -232,7 +232,7 @@ async fn a_program_that_others_could_exchange_is_warned_of() {
         format!("servers: {{ s: {{ command: tool, env: {{ PATH: '{at}/bin:/usr/bin' }} }} }}"),
         // Found behind it; a program of the same name could be put before.
         format!("servers: {{ s: {{ command: other, env: {{ PATH: '{at}/bin:{at}/behind' }} }} }}"),
-        format!("secrets: {{ t: {{ command: [bin/tool], ttl: 5m, for: [ {{ server: s, tool: t, pointer: /p }} ] }} }}"),
+        "secrets: { t: { command: [bin/tool], ttl: 5m, for: [ { server: s, tool: t, pointer: /p } ] } }".to_owned(),
         "ledger: { seal: { key: { command: [bin/tool] } } }".to_owned(),
     ];
     let usual = "servers: { s: { command: sh } }".to_owned();
