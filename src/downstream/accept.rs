@@ -7,6 +7,7 @@ use http::{Request, Response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -24,6 +25,8 @@ const FIELDS: usize = 64;
 /// How long a connection of a known caller may be silent between requests; a stranger's, and a head that has begun, have
 /// less (see `heads`).
 const SILENCE: Duration = Duration::from_secs(75);
+/// Bytes of an answer that the kernel keeps for a reader, which takes twice that of its memory; up to 4 MiB if not told.
+const IN_KERNEL: usize = 64 << 10;
 /// Out of file descriptors, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -38,6 +41,10 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let open = TaskTracker::new();
+    // Those that are accepted inherit it.
+    if let Err(error) = set_socket_send_buffer_size(&listener, IN_KERNEL) {
+        tracing::warn!(%error, "what the kernel keeps of answers cannot be bounded");
+    }
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

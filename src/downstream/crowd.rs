@@ -15,7 +15,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -47,6 +47,8 @@ struct Shared {
     inside: Mutex<Inside>,
     neighbours: Mutex<Neighbours>,
     peers: Peers,
+    /// Bytes of all answers that wait for their readers.
+    unread: AtomicUsize,
     /// Somebody has left, or is no stranger any more.
     moved: Notify,
     clock: Clock,
@@ -70,6 +72,8 @@ struct Seat {
     /// Milliseconds on the steady clock since when nothing is asked on it; none while something is.
     idle: AtomicU64,
     leave: CancellationToken,
+    /// Bytes of an answer that wait for their reader.
+    unread: AtomicUsize,
 }
 
 /// What stands for "something is asked".
@@ -133,6 +137,7 @@ impl Crowd {
             inside: Mutex::default(),
             neighbours: Mutex::new(neighbours),
             peers: Peers::default(),
+            unread: AtomicUsize::new(0),
             moved: Notify::new(),
             clock: Clock,
         }))
@@ -183,7 +188,7 @@ impl Shared {
         }
         inside.last += 1;
         let (is_known, idle, leave) = (AtomicBool::new(false), AtomicU64::new(0), stop.child_token());
-        let seat = Arc::new(Seat { peer, since: now, is_known, idle, leave });
+        let seat = Arc::new(Seat { peer, since: now, is_known, idle, leave, unread: AtomicUsize::new(0) });
         let number = inside.last;
         inside.strangers.insert(number, Arc::clone(&seat));
         Ok(Guest { number, seat, shared: Arc::clone(self) })
@@ -294,6 +299,7 @@ impl Drop for Turn {
 
 impl Drop for Guest {
     fn drop(&mut self) {
+        self.awaits(0);
         let mut inside = self.shared.inside.lock();
         let was_there = inside.strangers.remove(&self.number).is_some() || inside.known.remove(&self.number).is_some();
         if !was_there {
@@ -305,6 +311,8 @@ impl Drop for Guest {
         self.shared.moved.notify_waiters();
     }
 }
+
+mod unread;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,11 @@
 //! Watches the bytes of a connection before the HTTP library reads them, for two things it does not refuse itself: a line
 //! of a head that ends without a carriage return (SECURITY §3B B1: two readers would cut it differently), and a head that
 //! takes its time (B9). Between requests a connection may be silent for longer once it is known whose it is; until then it
-//! has the time of one head in all. An answer that nobody reads ends its connection, too.
+//! has the time of one head in all. An answer that its agent does not read ends its connection, too: after a minute, or
+//! after a moment when too much waits to be read.
 
 use super::crowd::Guest;
+use rustix::net::sockopt::set_socket_linger;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -11,25 +13,40 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Interval, Sleep};
 
 /// From the first byte of a head to its last (SECURITY §8).
 const HEAD_TIME: Duration = Duration::from_secs(5);
-/// How long an answer may wait until its reader takes more of it.
+/// How long an answer may wait until its reader takes more of it …
 const STALLED: Duration = Duration::from_mins(1);
+/// … and while too much waits in all. Who reads at all takes something in this time.
+const MOMENT: Duration = Duration::from_secs(1);
 /// Longest line that can be a `Content-Length`; longer ones are read only for their end.
 const LINE: usize = 64;
 
 /// A connection whose heads are watched.
-pub(super) struct Watched<C> {
-    connection: C,
+pub(super) struct Watched {
+    connection: TcpStream,
     guest: Arc<Guest>,
     place: Place,
     in_head: bool,
     /// When the head that has begun, or the stranger, has had its time.
     head_ends: Option<Pin<Box<Sleep>>>,
-    /// When the reader of an answer has.
-    stall_ends: Option<Pin<Box<Sleep>>>,
+    /// Since when the reader of an answer has taken nothing.
+    stalled: Option<Stalled>,
+}
+
+struct Stalled {
+    since: Instant,
+    looks: Pin<Box<Interval>>,
+}
+
+impl Stalled {
+    fn new() -> Self {
+        let since = Instant::now();
+        Self { since, looks: Box::pin(tokio::time::interval_at(since + MOMENT, MOMENT)) }
+    }
 }
 
 /// Where in the stream of requests the next byte is.
@@ -111,10 +128,10 @@ fn length_of(line: &[u8]) -> Option<u64> {
     name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
 }
 
-impl<C> Watched<C> {
-    pub(super) fn new(connection: C, guest: Arc<Guest>) -> Self {
+impl Watched {
+    pub(super) fn new(connection: TcpStream, guest: Arc<Guest>) -> Self {
         let head_ends = Some(Box::pin(tokio::time::sleep(HEAD_TIME)));
-        Self { connection, guest, place: START, in_head: false, head_ends, stall_ends: None }
+        Self { connection, guest, place: START, in_head: false, head_ends, stalled: None }
     }
 
     /// Whether the time for what is being read is over. There is none between the requests of a known caller.
@@ -138,19 +155,34 @@ impl<C> Watched<C> {
         Ok(())
     }
 
-    /// Gives `written` on, or that the reader has had its time.
-    fn poll_written<T>(&mut self, task: &mut Task<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Gives on how much of `bytes` was `written`, or that the reader has had its time.
+    fn poll_written(
+        &mut self,
+        task: &mut Task<'_>,
+        bytes: usize,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.stall_ends = None;
+            if self.stalled.take().is_some() {
+                self.guest.awaits(0);
+            }
             return written;
         }
-        let ends = self.stall_ends.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALLED)));
-        ready!(ends.as_mut().poll(task));
+        self.guest.awaits(bytes);
+        let stalled = self.stalled.get_or_insert_with(Stalled::new);
+        while !self.guest.overflows() {
+            let now = ready!(stalled.looks.poll_tick(task));
+            if now - stalled.since >= STALLED || self.guest.gives_way() {
+                break;
+            }
+        }
+        // What the kernel still has of the answer goes with the connection; else it would try for minutes.
+        let _ = set_socket_linger(&self.connection, Some(Duration::ZERO));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads the answer")))
     }
 }
 
-impl<C: AsyncRead + Unpin> AsyncRead for Watched<C> {
+impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, task: &mut Task<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         match Pin::new(&mut self.connection).poll_read(task, buffer) {
@@ -166,10 +198,10 @@ impl<C: AsyncRead + Unpin> AsyncRead for Watched<C> {
     }
 }
 
-impl<C: AsyncWrite + Unpin> AsyncWrite for Watched<C> {
+impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, task: &mut Task<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.connection).poll_write(task, bytes);
-        self.poll_written(task, written)
+        self.poll_written(task, bytes.len(), written)
     }
 
     fn poll_write_vectored(
@@ -178,7 +210,7 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for Watched<C> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.connection).poll_write_vectored(task, bytes);
-        self.poll_written(task, written)
+        self.poll_written(task, bytes.iter().map(|part| part.len()).sum(), written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -15,6 +15,7 @@ mod connections;
 mod extent;
 mod heads;
 mod refusals;
+mod unread;
 
 const GOOD: &str = "good-token-0123456789";
 const GREEDY: &str = "greedy-token-0123456789";

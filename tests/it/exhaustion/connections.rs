@@ -80,7 +80,7 @@ fn at_operators(gate: &Gate) -> Vec<Attack> {
 }
 
 /// Whether the other side has closed; what it said before is read and forgotten.
-async fn is_closed(connection: &mut TcpStream) -> bool {
+pub(super) async fn is_closed(connection: &mut TcpStream) -> bool {
     let mut bytes = [0; 4 << 10];
     loop {
         match tokio::time::timeout(Duration::ZERO, connection.read(&mut bytes)).await {

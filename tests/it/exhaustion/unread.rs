@@ -1,0 +1,99 @@
+//! Answers that agents do not read (FINDINGS M5: 560 connections with 1.8 MB each held memory for a minute).
+
+use super::connections::is_closed;
+use super::{GOOD, GREEDY, Good, OPERATOR, tell};
+use crate::harness::agent::{Agent, modern};
+use crate::harness::gate::Setup;
+use crate::harness::tool_server::{Behaviour, Script};
+use crate::harness::{may_open, until};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::time::Instant;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpSocket, TcpStream};
+
+/// Bytes of one answer.
+const ANSWER: usize = 900_000;
+/// Bytes that may wait to be read.
+const ENOUGH: usize = 64 << 20;
+/// Twice what may wait.
+const MANY: usize = 150;
+
+/// A call that ran before, so that its answer is there at once.
+fn keyed() -> Value {
+    let meta = json!({ "dev.toolgate/idempotencyKey": "key 0123456789" });
+    modern("tools/call", json!({ "name": "oracle__big", "arguments": {}, "_meta": meta }))
+}
+
+/// A connection that asks and never reads.
+async fn asks(agent: &Agent) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    let call = keyed();
+    let mut connection = socket.connect(agent.address).await.unwrap();
+    connection.write_all(&agent.request(&agent.mirrored(&call), call.to_string().as_bytes())).await.unwrap();
+    connection
+}
+
+/// A legacy stream on which there is nothing to say.
+async fn listens(agent: &Agent) -> TcpStream {
+    let mut head = format!("GET {} HTTP/1.1\r\n", agent.path);
+    for (name, value) in agent.headers() {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let mut connection = TcpStream::connect(agent.address).await.unwrap();
+    connection.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    connection
+}
+
+/// Those who read nothing are closed until the rest fits; other callers, and a stream that has nothing to say, go on. What
+/// was called keeps its outcome, which the agent reads when it asks again.
+#[tokio::test]
+async fn m5_answers_that_nobody_reads_have_a_bound() {
+    may_open(None);
+    let said = json!({ "content": [ { "type": "text", "text": "x".repeat(ANSWER) } ] });
+    let oracle = Script::new()
+        .tool("read", Behaviour::Answers)
+        .tool("write", Behaviour::Answers)
+        .tool("big", Behaviour::Says(said))
+        .start()
+        .await;
+    let gate = Setup::new()
+        .server("oracle", &oracle)
+        .contracts(&[("oracle__read", "read"), ("oracle__write", "write"), ("oracle__big", "write")])
+        .callers(&format!("  - {{ agent: good, token: {GOOD} }}\n  - {{ agent: greedy, token: {GREEDY} }}"))
+        .operators(&format!("tokens: [ {{ name: ann, token: {OPERATOR}, roles: [auditor] }} ]"))
+        .start()
+        .await;
+    let greedy = gate.agent().token(GREEDY);
+    let mut silent = listens(&greedy.initialize().await).await;
+    let good = Good::beside(&gate);
+    let call = keyed();
+    let first = greedy.post(&greedy.mirrored(&call), call.to_string().as_bytes()).await;
+    assert_eq!(first.status, 200, "{first:?}");
+    let began = Instant::now();
+    let mut connections = Vec::new();
+    for _ in 0..MANY {
+        connections.push(asks(&greedy).await);
+    }
+    let mut closed = HashSet::new();
+    // An answer that nobody reads has a minute, which is longer than this waits.
+    until("what waits has a bound", || {
+        let open = connections.iter().enumerate();
+        closed.extend(open.filter(|(_, it)| it.take_error().unwrap().is_some()).map(|(number, _)| number));
+        // The kernels on both sides have a part of each.
+        let fits = (MANY - closed.len()) * (ANSWER - (256 << 10)) <= ENOUGH;
+        async move { fits.then_some(()) }
+    })
+    .await;
+    let took = began.elapsed();
+    good.ask(3).await;
+    assert!(MANY - closed.len() >= ENOUGH / ANSWER / 2, "what fits stays: {} are closed", closed.len());
+    assert!(!is_closed(&mut silent).await, "a stream on which nothing waits stays");
+    let again = greedy.post(&greedy.mirrored(&call), call.to_string().as_bytes()).await;
+    assert!(again.text().contains("\"replayed\":true"), "{}", &again.text()[..400]);
+    assert_eq!(oracle.executions().iter().filter(|execution| execution.tool == "big").count(), 1);
+    let asked = good.end().await;
+    assert!(gate.log().contains("answers that agents do not read take too much memory"));
+    tell(&format!("unread: {MANY} answers of {ANSWER} bytes, {} closed in {took:?}; {asked} good calls", closed.len()));
+}
