@@ -22,11 +22,13 @@ use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
+/// Goes only to the server that asked for it.
+const PROGRESS: &str = "notifications/progress";
 /// What an agent tells every server of its session; anything else only in observe mode.
 const FOR_SERVERS: &[&str] = &[
     "notifications/initialized",
     "notifications/roots/list_changed",
-    "notifications/progress",
+    PROGRESS,
     "notifications/tasks/status",
     "notifications/elicitation/complete",
 ];
@@ -136,7 +138,12 @@ impl Door {
         match message.method.as_str() {
             "notifications/cancelled" => session.links.cancel(&message),
             method if FOR_SERVERS.contains(&method) || self.policy.current().mode == Mode::Observe => {
+                let only_asked = method == PROGRESS && self.policy.current().mode == Mode::Enforce;
                 for (name, link) in session.links.open_links().await {
+                    if only_asked && !session.links.questions.asked_under(&link, &message) {
+                        self.metrics.dropped("foreign_progress");
+                        continue;
+                    }
                     if !self.may_tell(session, &name, &message) {
                         self.metrics.dropped("closed_side_door");
                         continue;

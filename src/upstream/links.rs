@@ -110,6 +110,7 @@ impl Links {
         (caller, initialize): (Arc<Caller>, Text),
         unsolicited: mpsc::Sender<(ServerName, Arc<Link>, Inbound)>,
     ) -> Self {
+        let questions = Questions::to(&initialize);
         let session = Session {
             caller,
             initialize,
@@ -121,7 +122,7 @@ impl Links {
             servers,
             session: Some(session),
             alone: false,
-            questions: Questions::default(),
+            questions,
             returned: Notify::new(),
             tasks: Arc::default(),
             in_flight: Mutex::default(),

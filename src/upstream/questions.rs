@@ -8,29 +8,43 @@ use crate::mcp::json::Text;
 use crate::mcp::message::{Message, number};
 use crate::mcp::methods::is_server_request;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 /// Open requests of one session at most.
 const OPEN: usize = 256;
+/// Progress tokens of them that are remembered, the newest: a request that became a task of the agent has its answer long
+/// before its last progress.
+const TOKENS: usize = 2 * OPEN;
+/// Bytes of a token that is remembered.
+const TOKEN: usize = 256;
 
 /// The open requests of one session.
 #[derive(Default)]
 pub struct Questions {
     open: Mutex<Open>,
+    /// What the agent says it can do with tasks; none if it says nothing.
+    tasks: Option<Text>,
 }
 
 #[derive(Default)]
 struct Open {
     last: u64,
     by_id: HashMap<u64, (Weak<Link>, Text)>,
+    tokens: VecDeque<(Weak<Link>, Value)>,
 }
 
 impl Questions {
+    /// For an agent with these parameters of `initialize`.
+    pub fn to(initialize: &Text) -> Self {
+        Self { open: Mutex::default(), tasks: initialize.at(&["capabilities", "tasks"]).filter(Text::is_object) }
+    }
+
     /// A server's request under an id of ours; none if it goes nowhere, and then the server is told.
     pub async fn ask(&self, link: &Arc<Link>, message: Message) -> Option<Message> {
         let original = message.id.clone()?;
-        match self.note(link, &message.method, original) {
+        match self.note(link, &message, original) {
             Ok(id) => Some(message.with_id(number(id))),
             Err(unheard) => {
                 refuse(link, &message, unheard).await;
@@ -39,9 +53,12 @@ impl Questions {
         }
     }
 
-    fn note(&self, link: &Arc<Link>, method: &str, original: Text) -> Result<u64, Unheard> {
-        if !is_server_request(method) {
+    fn note(&self, link: &Arc<Link>, message: &Message, original: Text) -> Result<u64, Unheard> {
+        if !is_server_request(&message.method) {
             return Err((METHOD_NOT_FOUND, "servers do not send this request"));
+        }
+        if !self.is_declared(&message.method) {
+            return Err((METHOD_NOT_FOUND, "the agent has not declared that it can do this with tasks"));
         }
         let mut open = self.open.lock();
         if open.by_id.len() >= OPEN {
@@ -50,7 +67,36 @@ impl Questions {
         open.last += 1;
         let id = open.last;
         open.by_id.insert(id, (Arc::downgrade(link), original));
+        let token = message.body.as_ref().and_then(|params| params.at(&["_meta", "progressToken"]));
+        if let Some(token) = token.filter(|token| token.as_bytes().len() <= TOKEN) {
+            open.tokens.push_back((Arc::downgrade(link), token.value()));
+            if open.tokens.len() > TOKENS {
+                open.tokens.pop_front();
+            }
+        }
         Ok(id)
+    }
+
+    /// Tasks are asked about only where the agent says that it has them (2025-11-25, "Capabilities" of tasks).
+    fn is_declared(&self, method: &str) -> bool {
+        let Some(asked) = method.strip_prefix("tasks/") else { return true };
+        let has =
+            |name: &str| self.tasks.as_ref().is_some_and(|tasks| tasks.get(name).is_some_and(|it| it.is_object()));
+        match asked {
+            "list" | "cancel" => has(asked),
+            _ => self.tasks.is_some(),
+        }
+    }
+
+    /// Whether the server at the other end of `link` asked something under the token of this `progress` of the agent.
+    pub fn asked_under(&self, link: &Arc<Link>, progress: &Message) -> bool {
+        let token = progress.body.as_ref().and_then(|params| params.get("progressToken"));
+        let Some(token) = token.filter(|token| token.as_bytes().len() <= TOKEN).map(|token| token.value()) else {
+            return false;
+        };
+        let is_it =
+            |(asker, known): &(Weak<Link>, Value)| *known == token && std::ptr::eq(asker.as_ptr(), Arc::as_ptr(link));
+        self.open.lock().tokens.iter().any(is_it)
     }
 
     /// A server's cancellation of a request of its own, under our id of it; none if that is not open. The agent owes no

@@ -180,8 +180,12 @@ impl Agent {
     }
 
     /// The same agent in a legacy session.
-    pub async fn initialized(mut self) -> Self {
-        let capabilities = json!({ "roots": { "listChanged": true }, "sampling": {}, "elicitation": {} });
+    pub async fn initialized(self) -> Self {
+        self.declaring(json!({ "roots": { "listChanged": true }, "sampling": {}, "elicitation": {} })).await
+    }
+
+    /// The same agent with a session in which it says that it can do this.
+    pub async fn declaring(mut self, capabilities: Value) -> Self {
         let info = json!({ "name": "agent", "version": "1" });
         let params = json!({ "protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": info });
         let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });

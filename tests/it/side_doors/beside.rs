@@ -307,8 +307,8 @@ async fn what_is_toolgates_own_stays_with_it() {
             let roots = json!({ "roots": [], "_meta": ours() });
             agent.post(&json!({ "jsonrpc": "2.0", "id": id, "result": roots })).await;
             puppet.sees("the answer", |seen| seen.body["id"] == "q").await;
-            for method in ["roots/list_changed", "progress"] {
-                let params = json!({ "progressToken": 1, "progress": 1, "_meta": ours() });
+            for method in ["roots/list_changed", "tasks/status"] {
+                let params = json!({ "taskId": "t", "status": "working", "_meta": ours() });
                 let method = format!("notifications/{method}");
                 agent.post(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
                 puppet.sees("the notification", |seen| seen.method() == method).await;
@@ -336,11 +336,11 @@ layers: { agent: { alice: { roots: { allow: [docs] } } } }\n";
     for (token, outcome) in [(CAROL, "refused"), (ALICE, "passed")] {
         let agent = gate.agent().token(token).at("/mcp/docs").initialized().await;
         puppet.forget();
-        for method in ["notifications/roots/list_changed", "notifications/progress"] {
-            let note = json!({ "jsonrpc": "2.0", "method": method, "params": { "progressToken": 1, "progress": 1 } });
+        for method in ["notifications/roots/list_changed", "notifications/tasks/status"] {
+            let note = json!({ "jsonrpc": "2.0", "method": method, "params": { "taskId": "t", "status": "working" } });
             assert_eq!(agent.post(&note).await.status, 202);
         }
-        puppet.sees("what is no matter of side doors", |seen| seen.method() == "notifications/progress").await;
+        puppet.sees("what is no matter of side doors", |seen| seen.method() == "notifications/tasks/status").await;
         let told = puppet.seen().iter().filter(|seen| seen.method() == "notifications/roots/list_changed").count();
         assert_eq!(told, usize::from(outcome == "passed"), "{outcome}");
         let series = format!("toolgate_side_messages_total{{door=\"roots\",outcome=\"{outcome}\"}}");

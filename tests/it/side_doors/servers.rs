@@ -128,3 +128,79 @@ async fn c12_servers_are_told_what_they_may_use() {
         assert!(initialized.get("acme").is_none(), "{initialized}");
     }
 }
+
+/// Has the server ask `question` while it works on a call, and end the call when the channel is dropped.
+fn asks(puppet: &Puppet, question: &Value) -> mpsc::Sender<()> {
+    let (ends, ended) = mpsc::channel::<()>(1);
+    let (question, ended) = (event(question), std::sync::Mutex::new(Some(ended)));
+    puppet.answers(move |seen| {
+        let (sender, receiver) = mpsc::channel(2);
+        sender.try_send(question.clone()).unwrap();
+        let result = json!({ "content": [{ "type": "text", "text": "done" }] });
+        let done = event(&json!({ "jsonrpc": "2.0", "id": seen.body["id"], "result": result }));
+        let ended = ended.lock().unwrap().take();
+        tokio::spawn(async move {
+            let _ = ended.unwrap().recv().await;
+            let _ = sender.send(done).await;
+        });
+        Answer::Stream(receiver)
+    });
+    ends
+}
+
+/// What servers ask about tasks of an agent reaches only those that say they have them.
+#[tokio::test]
+async fn c6_a_legacy_server_asks_about_tasks_where_there_are_any() {
+    let puppet = docs().await;
+    let gate = started(&puppet, POLICY).await;
+    let mut cases = 0;
+    for (declared, open) in [
+        (json!({}), [false; 4]),
+        (json!({ "tasks": {} }), [true, true, false, false]),
+        (json!({ "tasks": { "list": {} } }), [true, true, true, false]),
+        (json!({ "tasks": { "cancel": {} } }), [true, true, false, true]),
+    ] {
+        let agent = gate.agent().token(ALICE).at("/mcp/docs").declaring(declared).await;
+        for (method, passes) in ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel"].into_iter().zip(open) {
+            let question = json!({ "jsonrpc": "2.0", "id": "q", "method": method, "params": { "taskId": "t" } });
+            puppet.forget();
+            drop(asks(&puppet, &question));
+            let mut stream = agent.post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} }))).await;
+            if passes {
+                assert_eq!(stream.message().await["method"], method);
+            }
+            let answer = stream.whole().await;
+            assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
+            if !passes {
+                let told = puppet.sees("an error", |seen| seen.body["id"] == "q").await.body;
+                assert_eq!(told["error"]["code"], -32601, "{told}");
+            }
+            cases += 1;
+        }
+    }
+    assert_eq!(cases, 16);
+}
+
+/// FINDINGS F9, of agents: their progress goes to the server that asked under that token, and to no other.
+#[tokio::test]
+async fn f9_progress_of_agents_goes_to_the_server_that_asked() {
+    let puppet = docs().await;
+    let gate = started(&puppet, POLICY).await;
+    let agent = gate.agent().token(ALICE).at("/mcp/docs").declaring(json!({ "roots": {} })).await;
+    let question = json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": { "_meta": { "progressToken": "own" } } });
+    let ends = asks(&puppet, &question);
+    let mut stream = agent.post(&agent.request("tools/call", json!({ "name": "read", "arguments": {} }))).await;
+    assert_eq!(stream.message().await["method"], "roots/list");
+    for token in [json!("another's"), json!(1), json!("own "), json!(["own"]), json!(null), json!("own")] {
+        let params = json!({ "progressToken": token, "progress": 1 });
+        let note = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
+        assert_eq!(agent.post(&note).await.status, 202);
+    }
+    puppet.sees("progress that it asked for", |seen| seen.body["params"]["progressToken"] == "own").await;
+    let heard = puppet.seen().iter().filter(|seen| seen.method() == "notifications/progress").count();
+    assert_eq!(heard, 1, "{:#?}", puppet.seen());
+    let dropped = gate.metric("toolgate_dropped_messages_total{reason=\"foreign_progress\"}").await;
+    assert_eq!(dropped.to_string(), "5");
+    drop(ends);
+    assert_eq!(stream.whole().await["result"]["content"][0]["text"], "done");
+}
