@@ -1,6 +1,6 @@
 //! Tokens that stand in the configuration itself, where others than its owner may read it: an agent that reads an operator's token
-//! can allow what agents ask (SECURITY §3E E4). And what others may change: places for the record, files of secrets and keys, and
-//! programs that toolgate starts.
+//! can allow what agents ask (SECURITY §3E E4). So do secrets that servers are given. And what others may change: places for
+//! the record, files of secrets and keys, and programs that toolgate starts.
 
 use super::Ledger;
 use crate::model::diagnostic::{Diagnostic, Problem, Problems, Severity};
@@ -15,6 +15,12 @@ use std::path::Path;
 /// The lists whose entries prove who somebody is, and the key that does.
 const PROOFS: [(&[&str], &str); 4] =
     [(&["callers"], "token"), (&["front_ends"], "token"), (&["admin", "tokens"], "token"), (&["hooks"], "secret")];
+/// What servers are sent or given, by name; some of it proves who toolgate is.
+const GIVEN: [&str; 2] = ["headers", "env"];
+/// What the name of such a thing has in it.
+const TELLING: [&str; 7] = ["auth", "key", "token", "secret", "password", "credential", "cookie"];
+/// Letters beside a variable, such as `token=`, that are no secret yet.
+const SHORT: usize = 8;
 /// The bits of a mode that let others than the owner read.
 const OTHERS_READ: u32 = 0o044;
 
@@ -24,13 +30,18 @@ pub(super) fn tokens(path: &Path, document: &Document) -> Option<Diagnostic> {
     if rights & OTHERS_READ == 0 {
         return None;
     }
-    let mut written = PROOFS.iter().flat_map(|(list, key)| literal(document.tree(), list, key));
+    let tree = document.tree();
+    let webhook = tree["ledger"]["heads"]["webhook"]["secret"].as_str().filter(|secret| is_written_out(secret));
+    let webhook = webhook.map(|_| ["ledger", "heads", "webhook", "secret"].map(ToOwned::to_owned).to_vec());
+    let proofs = PROOFS.iter().flat_map(|(list, key)| literal(tree, list, key));
+    let mut written = proofs.chain(webhook).chain(given(tree));
     let first = written.next()?;
+    let what = if first.last().is_some_and(|key| key == "token") { "token" } else { "secret" };
     let more = match written.count() {
         0 => String::new(),
         more => format!(", and {more} more in this file"),
     };
-    let message = format!("a token is written out here, and others than the owner may read this file{more}");
+    let message = format!("a {what} is written out here, and others than the owner may read this file{more}");
     let hint = format!("write `${{NAME}}` and set that variable, or run `chmod go-r {}`", path.display());
     Some(document.locate(Problem { severity: Severity::Warning, path: first, message, hint: Some(hint) }))
 }
@@ -80,11 +91,51 @@ fn said(exposed: &Exposed, named: &Path, chosen: &str) -> String {
     if exposed.path == named { message } else { format!("{}: {message}", exposed.path.display()) }
 }
 
+/// Where servers are given secrets that are no variables.
+fn given(tree: &Value) -> impl Iterator<Item = Vec<String>> + '_ {
+    let servers = tree["servers"].as_object().into_iter().flatten();
+    let places = servers.flat_map(|(server, about)| GIVEN.map(|section| (server, section, &about[section])));
+    places.flat_map(|(server, section, values)| {
+        let named = values.as_object().into_iter().flatten();
+        let told = named.filter(|(name, value)| is_telling(name) && value.as_str().is_some_and(is_secret));
+        told.map(move |(name, _)| vec!["servers".to_owned(), server.clone(), section.to_owned(), name.clone()])
+    })
+}
+
+fn is_telling(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    TELLING.iter().any(|part| name.contains(part))
+}
+
+/// Whether it has more than a scheme and variables.
+fn is_secret(value: &str) -> bool {
+    let rest = beside_variables(value);
+    let rest = rest.trim().split_once(' ').map_or(rest.trim(), |(_, rest)| rest.trim());
+    // `Bearer` alone is what is left of `Bearer ${TOKEN}`; a file's or a page's name is no secret.
+    rest.len() >= SHORT && !rest.starts_with('/') && !rest.contains("://")
+}
+
+/// Whether any of a token is there for all to read; what all such keys begin with is not.
+fn is_written_out(token: &str) -> bool {
+    let rest = beside_variables(token);
+    !rest.is_empty() && rest != "whsec_"
+}
+
+/// The text without its variables, and without their defaults.
+fn beside_variables(text: &str) -> String {
+    let (mut rest, mut left) = (text, String::new());
+    while let Some((before, after)) = rest.split_once("${") {
+        left += before;
+        rest = after.split_once('}').map_or("", |(_, after)| after);
+    }
+    left + rest
+}
+
 /// Where entries of the list at `list` have a `key` that is no variable.
 fn literal<'a>(tree: &'a Value, list: &'a [&'a str], key: &'a str) -> impl Iterator<Item = Vec<String>> + 'a {
     let entries = list.iter().fold(tree, |at, step| &at[*step]).as_array();
     entries.into_iter().flatten().enumerate().filter_map(move |(index, entry)| {
-        entry[key].as_str().filter(|text| !text.contains("${"))?;
+        entry[key].as_str().filter(|text| is_written_out(text))?;
         let steps = list.iter().map(|step| (*step).to_owned());
         Some(steps.chain([index.to_string(), key.to_owned()]).collect())
     })

@@ -102,3 +102,49 @@ fn what_nobody_tests_and_nothing_reaches_is_warned_of() {
     let (text, code) = judge(&[directory.path().to_path_buf()]).unwrap();
     assert!(code == 1 && text.contains("samples: []"), "{text}");
 }
+
+/// SECURITY §3E E4: a secret is warned of wherever the configuration has one, also beside a variable, and a variable is not.
+#[test]
+fn secrets_that_are_written_out_are_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |text: &str| fs::write(directory.path().join("toolgate.yaml"), text).unwrap();
+    let url = "url: \"https://tools.example/mcp\"";
+    let header =
+        |name: &str, value: &str| format!("servers: {{ s: {{ {url}, headers: {{ {name}: \"{value}\" }} }} }}\n");
+    let env = |name: &str, value: &str| format!("servers: {{ s: {{ command: x, env: {{ {name}: \"{value}\" }} }} }}\n");
+    let caller =
+        |token: &str| format!("servers: {{ s: {{ command: x }} }}\ncallers: [{{ agent: bot, token: \"{token}\" }}]\n");
+    let webhook = |secret: &str| {
+        let address = "https://heads.example/";
+        format!(
+            "servers: {{ s: {{ command: x }} }}\nledger: {{ heads: {{ webhook: {{ url: \"{address}\", secret: \"{secret}\" }} }} }}\n"
+        )
+    };
+    let key = "c2VjcmV0LW9mLXRoZS13ZWJob29rLTAxMjM0NTY3ODk=";
+    let mut shown = String::new();
+    for (text, warned) in [
+        (header("Authorization", "Bearer abc-0123456789"), true),
+        (header("x-api-key", "abc-0123456789"), true),
+        (header("x-api-key", "abc-0123456789${TOOLGATE_NOT_SET:-}"), true),
+        (header("Authorization", "Bearer ${TOOLGATE_NOT_SET:-no-secret-at-all}"), false),
+        (header("X-Client", "abc-0123456789"), false),
+        (env("ORACLE_TOKEN", "abc-0123456789"), true),
+        (env("TOKEN_FILE", "/run/secrets/oracle"), false),
+        (env("ORACLE_LEVEL", "abc-0123456789"), false),
+        (caller("abc${TOOLGATE_NOT_SET:-0123456789abcdef}"), true),
+        (caller("${TOOLGATE_NOT_SET:-0123456789abcdef}"), false),
+        (webhook(&format!("whsec_{key}")), true),
+        (webhook(&format!("whsec_${{TOOLGATE_NOT_SET:-{key}}}")), false),
+    ] {
+        write(&text);
+        let (said, code) = judge(&[directory.path().to_path_buf()]).unwrap();
+        assert_eq!(code, 0, "{text}{said}");
+        let begin = said.find("warning: a secret is written out").or(said.find("warning: a token is written out"));
+        assert_eq!(begin.is_some(), warned, "{text}{said}");
+        let told = begin.map(|begin| said[begin..].split("\n\n").next().unwrap()).unwrap_or_default();
+        assert!(!told.contains(key) && !told.contains("0123456789"), "{told}");
+        shown += told;
+        shown += if warned { "\n\n" } else { "" };
+    }
+    insta::assert_snapshot!("written_out", shown.replace(&format!("{}/", directory.path().display()), ""));
+}
