@@ -37,10 +37,8 @@ async fn asks(agent: &Agent) -> TcpStream {
 
 /// A legacy stream on which there is nothing to say.
 async fn listens(agent: &Agent) -> TcpStream {
-    let mut head = format!("GET {} HTTP/1.1\r\n", agent.path);
-    for (name, value) in agent.headers() {
-        head += &format!("{name}: {value}\r\n");
-    }
+    let headers: Vec<_> = agent.headers().iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let head = format!("GET {} HTTP/1.1\r\n{}", agent.path, headers.concat());
     let mut connection = TcpStream::connect(agent.address).await.unwrap();
     connection.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
     connection
