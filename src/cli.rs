@@ -70,7 +70,9 @@ pub enum Verb {
     Pins(pins::Args),
     /// Print the JSON Schema of the configuration, of a policy file or of a test pack, for editors.
     Schema(schema::Args),
-    /// Look at everything a running toolgate needs, and say what is missing. Tool servers start and stop; the ledger is only read.
+    /// Look at everything a running toolgate needs, and say what is missing.
+    ///
+    /// Tool servers start and stop; the ledger is only read.
     Doctor(doctor::Args),
     /// Print completions for a shell.
     Completions(completions::Args),

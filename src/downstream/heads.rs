@@ -14,14 +14,15 @@ use std::task::{Context as Task, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Interval, Sleep};
+use tokio::time::{Interval, Sleep};
 
 /// From the first byte of a head to its last (SECURITY §8).
 const HEAD_TIME: Duration = Duration::from_secs(5);
-/// How long an answer may wait until its reader takes more of it …
-const STALLED: Duration = Duration::from_mins(1);
-/// … and while too much waits in all. Who reads at all takes something in this time.
+/// How long an answer may wait until its reader takes more of it, while too much waits in all. An agent that reads at all
+/// takes something in this time …
 const MOMENT: Duration = Duration::from_secs(1);
+/// … and so many of them in any case.
+const MOMENTS: u32 = 60;
 /// Longest line that can be a `Content-Length`; longer ones are read only for their end.
 const LINE: usize = 64;
 
@@ -33,19 +34,19 @@ pub(super) struct Watched {
     in_head: bool,
     /// When the head that has begun, or the stranger, has had its time.
     head_ends: Option<Pin<Box<Sleep>>>,
-    /// Since when the reader of an answer has taken nothing.
+    /// While the reader of an answer takes nothing.
     stalled: Option<Stalled>,
 }
 
 struct Stalled {
-    since: Instant,
+    /// The first comes at once.
     looks: Pin<Box<Interval>>,
+    looked: u32,
 }
 
 impl Stalled {
     fn new() -> Self {
-        let since = Instant::now();
-        Self { since, looks: Box::pin(tokio::time::interval_at(since + MOMENT, MOMENT)) }
+        Self { looks: Box::pin(tokio::time::interval(MOMENT)), looked: 0 }
     }
 }
 
@@ -171,8 +172,10 @@ impl Watched {
         self.guest.awaits(bytes);
         let stalled = self.stalled.get_or_insert_with(Stalled::new);
         while !self.guest.overflows() {
-            let now = ready!(stalled.looks.poll_tick(task));
-            if now - stalled.since >= STALLED || self.guest.gives_way() {
+            ready!(stalled.looks.poll_tick(task));
+            let moments = stalled.looked;
+            stalled.looked += 1;
+            if moments >= MOMENTS || moments > 0 && self.guest.gives_way() {
                 break;
             }
         }
