@@ -25,8 +25,9 @@ const FIELDS: usize = 64;
 /// How long a connection of a known caller may be silent between requests; a stranger's, and a head that has begun, have
 /// less (see `heads`).
 const SILENCE: Duration = Duration::from_secs(75);
-/// Bytes of an answer that the kernel keeps for a reader, which takes twice that of its memory; up to 4 MiB if not told.
-const IN_KERNEL: usize = 64 << 10;
+/// Bytes of an answer that the kernel keeps for a reader, which takes twice that of its memory; up to 4 MiB if not told. With
+/// less, long answers leave in many parts.
+const IN_KERNEL: usize = 256 << 10;
 /// Out of file descriptors, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

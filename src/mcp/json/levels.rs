@@ -47,7 +47,7 @@ pub struct Alike {
 impl Level {
     /// What `name` looks like, if it only looks like a known one.
     pub fn alike(&self, name: &str) -> Option<&'static str> {
-        if self.inside(name).is_some() {
+        if self.inside(name.as_bytes()).is_some() {
             return None;
         }
         if name.is_ascii() {
@@ -68,8 +68,8 @@ impl Level {
         known.or_else(|| self.prefixes.iter().copied().find(|prefix| begins(prefix)))
     }
 
-    fn inside(&self, name: &str) -> Option<Inside> {
-        self.members.iter().find(|(known, _)| *known == name).map(|(_, inside)| *inside)
+    fn inside(&self, name: &[u8]) -> Option<Inside> {
+        self.members.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, inside)| *inside)
     }
 }
 
@@ -135,11 +135,17 @@ impl Walk<'_> {
                 self.value(other);
                 continue;
             };
+            // Nearly all are written as they are known.
+            let written = &self.text[key.start + 1..key.end - 1];
+            if let Some(inside) = level.inside(written) {
+                self.value(inside);
+                continue;
+            }
             let Some(name) = decode(&self.text[key]) else {
                 self.at = skip(self.text, self.at);
                 continue;
             };
-            if let Some(inside) = level.inside(&name) {
+            if let Some(inside) = level.inside(name.as_bytes()) {
                 self.value(inside);
                 continue;
             }

@@ -343,13 +343,12 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
 }
 
 /// How many bytes from the start are ordinary in a string: printable ASCII, neither quote nor backslash.
-pub(super) fn ordinary(text: &[u8]) -> usize {
+fn ordinary(text: &[u8]) -> usize {
     // Most strings end soon; long ones are passed in strides that the compiler turns into vector instructions.
-    let soon = words(&text[..text.len().min(SOON)]);
-    if soon < SOON {
-        return soon;
+    let mut at = soon(text);
+    if at < SOON {
+        return at;
     }
-    let mut at = soon;
     while let Some(stride) = text[at..].first_chunk::<STRIDE>() {
         let special = stride.iter().fold(0, |special, &byte| {
             special | u8::from(!(0x20..0x80).contains(&byte)) | u8::from(byte == b'"') | u8::from(byte == b'\\')
@@ -360,6 +359,11 @@ pub(super) fn ordinary(text: &[u8]) -> usize {
         at += STRIDE;
     }
     at + words(&text[at..])
+}
+
+/// The same, of the first bytes only.
+pub(super) fn soon(text: &[u8]) -> usize {
+    words(&text[..text.len().min(SOON)])
 }
 
 /// The same, eight bytes at a time.

@@ -16,8 +16,10 @@ use tokio::net::{TcpSocket, TcpStream};
 const ANSWER: usize = 900_000;
 /// Bytes that may wait to be read.
 const ENOUGH: usize = 64 << 20;
-/// Twice what may wait.
-const MANY: usize = 150;
+/// Bytes of an answer that the kernels on both sides may have.
+const IN_KERNEL: usize = 512 << 10;
+/// Answers of which more waits than may.
+const MANY: usize = 250;
 
 /// A call that ran before, so that its answer is there at once.
 fn keyed() -> Value {
@@ -79,8 +81,7 @@ async fn m5_answers_that_nobody_reads_have_a_bound() {
     until("what waits has a bound", || {
         let open = connections.iter().enumerate();
         closed.extend(open.filter(|(_, it)| it.take_error().unwrap().is_some()).map(|(number, _)| number));
-        // The kernels on both sides have a part of each.
-        let fits = (MANY - closed.len()) * (ANSWER - (256 << 10)) <= ENOUGH;
+        let fits = (MANY - closed.len()) * (ANSWER - IN_KERNEL) <= ENOUGH;
         async move { fits.then_some(()) }
     })
     .await;
