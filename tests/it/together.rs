@@ -305,6 +305,7 @@ async fn servers_are_subscribed_to_side_by_side() {
     let poster = agent.clone();
     let mut hands = Vec::new();
     for puppet in [&north, &south] {
+        puppet.is_listened_to().await;
         hands.push(puppet.holds("subscriptions/listen"));
         puppet.scripts_subscriptions();
     }

@@ -243,6 +243,12 @@ impl Puppet {
         sender
     }
 
+    /// Waits until toolgate listens here of its own accord: an agent's subscription is the next.
+    pub async fn is_listened_to(&self) {
+        let listens = || async { (!self.strings.listeners.lock().unwrap().is_empty()).then_some(()) };
+        super::until("toolgate listens", listens).await;
+    }
+
     /// Everything that came, but the handshake and the listing.
     pub fn seen(&self) -> Vec<Seen> {
         self.strings.seen.lock().unwrap().clone()
