@@ -62,7 +62,8 @@ struct Inside {
     known: BTreeMap<u64, (String, Arc<Seat>)>,
     /// Strangers, and others, that were told to leave and have not yet.
     leaving: (usize, usize),
-    told: Option<Duration>,
+    /// When each of these was said last.
+    told: HashMap<&'static str, Duration>,
 }
 
 struct Seat {
@@ -228,8 +229,8 @@ impl Shared {
 
     fn tell(&self, inside: &mut Inside, places: usize, words: &'static str) {
         let now = self.clock.steady();
-        if inside.told.is_none_or(|told| now.saturating_sub(told) >= TOLD_AGAIN) {
-            inside.told = Some(now);
+        if inside.told.get(words).is_none_or(|told| now.saturating_sub(*told) >= TOLD_AGAIN) {
+            inside.told.insert(words, now);
             tracing::warn!(places, "{words}");
         }
     }
