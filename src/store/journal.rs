@@ -254,7 +254,7 @@ impl Journal {
         let dir = &self.0.dir;
         let bytes = compaction::size(dir).map_err(|source| Error::io("measure", dir, source))?;
         let extent = Extent::of(bytes, self.0.sizes);
-        self.0.queue.set_extent(extent);
+        self.0.queue.measured(extent, self.0.sizes.lean.saturating_sub(bytes));
         Ok(extent)
     }
 

@@ -63,6 +63,8 @@ pub(super) struct Queue {
     durable: AtomicU64,
     writing: AtomicBool,
     extent: AtomicU8,
+    /// Bytes that may still be queued before the journal is lean, by when it was last measured.
+    until_lean: AtomicU64,
     limit: usize,
     limit_bytes: usize,
     gather: Duration,
@@ -101,6 +103,7 @@ impl Queue {
             durable: AtomicU64::new(head.seq),
             writing: AtomicBool::new(true),
             extent: AtomicU8::new(0),
+            until_lean: AtomicU64::new(u64::MAX),
             limit: options.queue,
             limit_bytes: options.queue_bytes,
             gather: options.gather,
@@ -128,6 +131,7 @@ impl Queue {
         inside.gather(group);
         let last = inside.last;
         drop(inside);
+        self.grows(group.bytes.len());
         if before < pressing && before + group.count as usize >= pressing {
             self.wake.notify_one();
         }
@@ -148,10 +152,28 @@ impl Queue {
         // Waking costs more than queueing: once per batch, not once per record.
         let wake = std::mem::take(&mut inside.idle) || inside.gathered == pressing;
         drop(inside);
+        self.grows(group.bytes.len());
         if wake {
             self.wake.notify_one();
         }
         Ok(())
+    }
+
+    /// The journal will have `bytes` more. That it becomes lean is known at once: on a busy machine, much is queued before it
+    /// is measured again.
+    fn grows(&self, bytes: usize) {
+        let less = |left: u64| Some(left.saturating_sub(bytes as u64));
+        let before = self.until_lean.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).unwrap_or(u64::MAX);
+        if before <= bytes as u64 && self.extent() == Extent::Within {
+            self.set_extent(Extent::Lean);
+        }
+    }
+
+    /// The journal was measured: it is lean in `until_lean` bytes, of which what is queued takes its part.
+    pub(super) fn measured(&self, extent: Extent, until_lean: u64) {
+        let left = until_lean.saturating_sub(self.inside.lock().bytes as u64);
+        self.until_lean.store(left, Ordering::Release);
+        self.set_extent(if left == 0 { extent.max(Extent::Lean) } else { extent });
     }
 
     /// Wakes the writer when it waits and there is something to write; nobody waits for that.
@@ -297,7 +319,7 @@ impl Queue {
         answered.into_iter().for_each(Waker::wake);
     }
 
-    pub(super) fn set_extent(&self, extent: Extent) {
+    fn set_extent(&self, extent: Extent) {
         let before = Extent::from_number(self.extent.swap(extent as u8, Ordering::AcqRel));
         let words = extent.words();
         if extent > before.max(Extent::Lean) {
