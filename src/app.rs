@@ -340,7 +340,7 @@ pub fn servers(config: &Config, leftovers: Leftovers, keeper: Arc<dyn Keeper>) -
     Ok(Arc::new(Servers::new(settings, &around).kept_by(keeper)))
 }
 
-/// Rises when the tools or the policy change: either can change what somebody may list.
+/// Rises when the tools or the policy change: either can change what a caller may list.
 fn either_changed(tools: &Toolbox, policy: &Live, stop: &CancellationToken) -> watch::Receiver<u64> {
     let (mut tools, mut policy) = (tools.changed(), policy.changes());
     let (changed, receiver) = watch::channel(0);

@@ -72,7 +72,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Who may decide about calls that are held: whoever has a token.
+    /// Who may decide about calls that are held: every operator with a token.
     pub fn approvers(&self) -> Approvers {
         let one = |known: &Operator| Approver { name: known.name.clone(), roles: known.roles.clone() };
         Approvers(self.tokens.iter().map(one).collect())
@@ -121,7 +121,7 @@ pub fn load_with(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Load
     read(path, variable, true)
 }
 
-/// As [`load_with`], without the pin file: for whoever is about to write it.
+/// As [`load_with`], without the pin file: for the command that is about to write it.
 pub fn load_unpinned(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Loaded {
     read(path, variable, false)
 }

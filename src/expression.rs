@@ -58,7 +58,7 @@ pub struct Gathering {
 // === impl Gathering ===
 
 impl Gathering {
-    /// Reads and judges one more; notes every problem with its column. Its tree is for whoever looks at it now.
+    /// Reads and judges one more; notes every problem with its column. Its tree is for the caller to look at now.
     pub fn read(&mut self, source: &str, problems: &mut Problems) -> Option<(IdedExpr, Compiled)> {
         let Expression { tree, reads, effort, patterns } = Expression::read(source, problems)?;
         self.reads.merge(reads);

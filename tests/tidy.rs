@@ -1,5 +1,5 @@
 //! What the compiler does not see: floors, guards, names, sizes, and documents that agree with the code. Reads files
-//! only; whoever breaks a rule is told the file, the line and the rule.
+//! only; an author who breaks a rule is told the file, the line and the rule.
 
 #![expect(clippy::unwrap_used, reason = "a tree that cannot be read is a failure")]
 

@@ -65,7 +65,7 @@ pub fn load(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
     usable(path, loaded, Severity::Warning)
 }
 
-/// As [`load`], without the pin file and without warnings: for whoever is about to write it.
+/// As [`load`], without the pin file and without warnings: for the command that is about to write it.
 pub fn unpinned(named: Option<&Path>) -> anyhow::Result<(PathBuf, Loaded)> {
     let path = path(named)?;
     let loaded = config::load_unpinned(&path, &|name| std::env::var(name).ok());

@@ -1,4 +1,4 @@
-//! Files that are replaced whole or not at all: whoever reads one meanwhile, reads the old or the new.
+//! Files that are replaced whole or not at all: a process that reads one meanwhile reads the old or the new.
 
 use crate::model::ids::unguessable;
 use anyhow::Context as _;
@@ -28,8 +28,8 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The right to replace files beside `path`, for one who first looks at what they say; it ends with the value. Waits for
-/// whoever has it.
+/// The right to replace files beside `path`, for a process that first looks at what they say; it ends with the value.
+/// Waits for the process that has it.
 pub(super) fn alone(path: &Path) -> anyhow::Result<File> {
     let directory = directory_of(path);
     let file = File::open(directory).with_context(|| format!("{} cannot be opened", directory.display()))?;

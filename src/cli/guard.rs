@@ -46,7 +46,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         say("usage: toolgate __guard [--record FILE] [--umask OCTAL] [--confine TOLD] -- PROGRAM [ARGUMENT...]");
         return ExitCode::from(2);
     };
-    // Whoever kills toolgate by name must not hit its guards: they have to outlive it for a moment.
+    // An operator who kills toolgate by name must not hit its guards: they have to outlive it for a moment.
     let _ = rustix::thread::set_name(c"tg-guard");
     let _ = set_child_subreaper(Some(getpid()));
     if let Err(error) = outlive_signals() {

@@ -121,7 +121,7 @@ pub fn run(args: &Args, config: Option<&Path>) -> anyhow::Result<u8> {
     let done = run_on(args, &place, &mut out, &mut err);
     let flushed = out.flush().map_err(anyhow::Error::from);
     match done.and_then(|code| flushed.map(|()| code)) {
-        // Whoever reads has seen enough, as `head` does.
+        // The process that reads has seen enough, as `head` does.
         Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) => Ok(0),
         done => done,
     }

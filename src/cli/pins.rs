@@ -51,7 +51,7 @@ struct Ground {
     file: PathBuf,
     /// What it says; nothing if there is none yet.
     pins: Pins,
-    /// Its text, to see whether somebody else writes it.
+    /// Its text, to see whether another process writes it.
     text: Option<String>,
     /// Whether a tool needs a pin.
     require: bool,

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// The lists whose entries prove who somebody is, and the key that does.
+/// The lists whose entries prove who a caller, an operator or toolgate is, and the key that does.
 const PROOFS: [(&[&str], &str); 4] =
     [(&["callers"], "token"), (&["front_ends"], "token"), (&["admin", "tokens"], "token"), (&["hooks"], "secret")];
 /// What servers are sent or given, by name; some of it proves who toolgate is.

@@ -49,7 +49,7 @@ struct Shared {
     peers: Peers,
     /// Bytes of all answers that wait for their readers.
     unread: AtomicUsize,
-    /// Somebody has left, or is no stranger any more.
+    /// A guest has left, or is no stranger any more.
     moved: Notify,
     clock: Clock,
 }

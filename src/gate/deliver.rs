@@ -63,7 +63,7 @@ pub(super) async fn deliver(
     loop {
         trail.sent += 1;
         if let Some(held) = &mut taken.claim {
-            // The proof that nothing left ends here, for us and for whoever finds our journal.
+            // The proof that nothing left ends here, for us and for the process that finds our journal.
             effects.store.sent(held.claimed.action).map_err(unavailable)?;
             held.proof = Proof::Unknown;
         }

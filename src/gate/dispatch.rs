@@ -120,7 +120,7 @@ pub(super) fn pack(call: &Call, tool: &Tool, cleared: &Cleared<'_>, sealed: &Sea
 }
 
 /// Sends the call once; the future ends with its answer. One that is `detached` is listened for long after its deadline,
-/// which is for whoever waits to keep.
+/// which is for the delivery that waits to keep.
 pub(super) fn dispatch(call: Arc<Call>, shaper: Shaper, parcel: Parcel, terms: Terms) -> Exchange {
     Box::pin(async move {
         let tool = &shaper.tool;

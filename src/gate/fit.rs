@@ -1,5 +1,5 @@
-//! Tools that are withheld because they lack an argument that their contract decides by, or changes: whoever may call them
-//! could not be told from whoever may not, and what must be changed would not be (002-05, 002-11).
+//! Tools that are withheld because they lack an argument that their contract decides by, or changes: a caller that may
+//! call them could not be told from one that may not, and what must be changed would not be (002-05, 002-11).
 
 use super::toolbox::{Tool, Tools};
 use crate::guards::{Mode, Needed};

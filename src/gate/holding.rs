@@ -90,7 +90,7 @@ impl Effects {
         }
     }
 
-    /// Holds the call, durably, unless somebody else has just held the same.
+    /// Holds the call, durably, unless another call has just held the same.
     async fn ask(&self, key: Digest, judged: Judged<'_>, rule: &Rule) -> Result<(), Refusal> {
         let ask = Ask {
             key,

@@ -127,7 +127,7 @@ pub(super) async fn settle(store: &dyn Store, key: Digest, action: ActionId, pha
     match settled.await.unwrap_or_else(|_| Err(Error::Away("the store was away for too long".to_owned()))) {
         // Without room it is queued.
         Ok(Ok(_)) | Err(Error::Full(_)) => {}
-        // Somebody has said meanwhile what became of it, and may have been wrong.
+        // An operator or a probe has said meanwhile what became of it, and may have been wrong.
         Ok(Err(_)) => tracing::error!(%action, "a late answer came to a call that was settled without it"),
         Err(error) => stays_unknown(action, &error),
     }

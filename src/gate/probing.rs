@@ -54,7 +54,7 @@ pub(super) async fn settle(
     };
     tracing::info!(%action, became = phase.word(), "a probe ends an unknown outcome");
     let settle = Settle { key, action, phase, evidence: Evidence::Probe, cost: None, failed: false, seen: None };
-    // Whoever was quicker has settled it, too.
+    // A quicker operator, late answer or probe has settled it, too.
     effects.store.run(Command::Settle(settle), None).await.map(drop).map_err(unavailable)
 }
 

@@ -162,7 +162,8 @@ mod tests {
         assert_eq!(of(&Err(Broken::Cancelled(Sent::Maybe)), named), Proof::Unknown);
     }
 
-    /// SEMANTICS §4, FINDINGS F1: no status and no code proves that a call did not run, unless somebody has named it.
+    /// SEMANTICS §4, FINDINGS F1: no status and no code proves that a call did not run, unless the contract or the
+    /// operator names it.
     #[test]
     fn only_what_is_named_did_not_run() {
         let (rules, rule) = (ToolRules::default(), idempotency::Rule::default());

@@ -1,8 +1,8 @@
 //! Refusals of a task one after the other (SEMANTICS §6, 003-107).
 //!
-//! What an early step refuses leaves nothing in its task's history, so it is counted here, since the start. Whoever goes on
-//! with what is refused reads in the end that it goes in circles, whatever the refusal; what passes is never held up, and
-//! ends the row.
+//! What an early step refuses leaves nothing in its task's history, so it is counted here, since the start. An agent
+//! that goes on with what is refused reads in the end that it goes in circles, whatever the refusal; what passes is
+//! never held up, and ends the row.
 
 use super::Gate;
 use super::call::Call;

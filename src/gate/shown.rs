@@ -195,7 +195,7 @@ impl Gate {
             let own = scope.name(&tool.server.settings.name, &tool.definition.name);
             let stays = reads.is_all() || alphabet.takes(&own);
             let name = if stays { own } else { alphabet.fit(&own) };
-            // Its own name is nobody else's, whoever would be fitted to it.
+            // Its own name is no other tool's, whichever would be fitted to it.
             let is_free = stays || table.get(&name).is_none_or(Option::is_some);
             let variant = if is_free { self.variant(policy, caller, tool) } else { Err(Unfit::NameClash) };
             match variant {

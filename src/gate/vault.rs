@@ -33,7 +33,7 @@ pub struct Vault {
     shelves: Mutex<HashMap<String, Arc<Shelf>>>,
 }
 
-/// One secret; whoever needs it while it is fetched waits for that.
+/// One secret; a call that needs it while it is fetched waits for that.
 #[derive(Default)]
 struct Shelf(tokio::sync::Mutex<Option<Held>>);
 
@@ -149,7 +149,7 @@ pub async fn get(source: &Source) -> Result<Arc<Secret>, Failed> {
 
 async fn file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failed> {
     let unreadable = |error: std::io::Error| Failed::Unreadable(error.kind());
-    // Opening a pipe waits for somebody to write.
+    // Opening a pipe waits for a process to write.
     if !tokio::fs::metadata(path).await.map_err(unreadable)?.is_file() {
         return Err(Failed::NoFile);
     }

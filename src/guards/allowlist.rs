@@ -236,7 +236,7 @@ impl Rule {
         self.contracts.names()
     }
 
-    /// The contract of `tool`, whoever asks: to compare it with what a tool server says of the tool.
+    /// The contract of `tool`, whichever caller asks: to compare it with what a tool server says of the tool.
     pub fn contract_of(&self, tool: &ToolName) -> Option<&Arc<ToolRules>> {
         self.contracts.get(tool)
     }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Actions after which a mistake is dear (003-97): somebody is asked, unless the contract says otherwise.
+/// Actions after which a mistake is dear (003-97): an operator is asked, unless the contract says otherwise.
 pub const DEAR: [&str; 3] = ["delete", "pay", "grant"];
 /// The role of who may decide, unless the contract names others.
 const APPROVER: &str = "approver";

@@ -1,8 +1,8 @@
 //! Refuses a call with a secret reference where none may stand, and says which secrets the others need.
 //!
-//! The last step before sending: every guard, the intent and whoever approves have seen the reference, never the value
-//! (002-27). A reference is a whole string, `<secret_ref:NAME>`, at a place that both the contract and the configuration
-//! name: a secret goes to one server, one tool, one argument (SECURITY §3F F1).
+//! The last step before sending: every guard, the intent and the operators who approve have seen the reference, never
+//! the value (002-27). A reference is a whole string, `<secret_ref:NAME>`, at a place that both the contract and the
+//! configuration name: a secret goes to one server, one tool, one argument (SECURITY §3F F1).
 
 use super::{Mode, Section};
 use crate::mcp::headers::HeaderParam;

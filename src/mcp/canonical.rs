@@ -142,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// 003-70: whoever computes the hash elsewhere, with any implementation of RFC 8785, gets the same.
+        /// 003-70: a program that computes the hash elsewhere, with any implementation of RFC 8785, gets the same.
         #[test]
         fn is_what_the_library_writes(value in arguments()) {
             let library = serde_json_canonicalizer::to_vec(&value).ok();

@@ -249,7 +249,7 @@ fn in_one_spelling(text: String) -> Result<String, Unclear> {
 fn decode(bytes: &[u8], at: usize, is_path: bool, out: &mut String) -> Result<usize, Unclear> {
     let first = byte(bytes, at).ok_or(Unclear::Encoding)?;
     match first {
-        // What is decoded twice by somebody would be another text then.
+        // What a tool server decodes twice would be another text then.
         b'%' if is_twice(bytes, at + 3) => Err(Unclear::Encoding),
         0..=0x1f | 0x7f | b'\\' => Err(Unclear::Encoding),
         0x80.. => {

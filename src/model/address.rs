@@ -8,7 +8,7 @@ use url::{Host, Url};
 pub struct Address {
     /// The address.
     pub url: Url,
-    /// Whether what is sent leaves this machine, and whoever is on the way can read it.
+    /// Whether what is sent leaves this machine, and machines on the way can read it.
     pub is_exposed: bool,
 }
 

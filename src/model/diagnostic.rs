@@ -46,8 +46,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// All problems found so far. A place is a path in the file, such as `contracts.billing__send.rules[0].when`; whoever
-/// owns the file turns it into line and column.
+/// All problems found so far. A place is a path in the file, such as `contracts.billing__send.rules[0].when`; the
+/// module that reads the file turns it into line and column.
 #[derive(Debug, Default)]
 pub struct Problems {
     path: Vec<String>,

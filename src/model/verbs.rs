@@ -11,7 +11,7 @@ pub enum Verb {
     Resolve,
     /// Take tools away from all agents, and give them back.
     Switch,
-    /// Read what others are not shown, such as the arguments of calls that somebody else decides about.
+    /// Read what others are not shown, such as the arguments of calls that other operators decide about.
     Audit,
 }
 

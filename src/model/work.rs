@@ -68,7 +68,7 @@ pub fn measured<T>(worst: u64, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Whether somebody counts what is done on this thread now.
+/// Whether a caller counts what is done on this thread now.
 pub fn is_counted() -> bool {
     LEFT.get().is_some()
 }

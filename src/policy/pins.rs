@@ -64,7 +64,7 @@ pub type Pins = BTreeMap<(ServerName, String), Pin>;
 /// What became of a pin file.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The pins that can be used; whoever writes the file again asks first whether there is an error.
+    /// The pins that can be used; a command that writes the file again asks first whether there is an error.
     pub pins: Pins,
     /// Everything there is to say.
     pub diagnostics: Vec<Diagnostic>,

@@ -1,7 +1,8 @@
 //! Judges a tool's input schema before it is compiled: shape, dialect, bounds (SECURITY §4).
 //!
-//! A schema comes from a tool server, so it can be made to hang or to bloat whoever compiles it, or to fetch from where
-//! its author likes. What exceeds a bound quarantines the tool: a schema that was not understood judges nothing.
+//! A schema comes from a tool server, so it can be made to hang or to bloat the process that compiles it, or to fetch
+//! from where its author likes. What exceeds a bound quarantines the tool: a schema that was not understood judges
+//! nothing.
 
 use super::survey::{Step, Survey};
 use serde_json::Value;

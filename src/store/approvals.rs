@@ -73,7 +73,7 @@ pub struct OpenHold {
     pub needed: u32,
     /// Those who have.
     pub allowed_by: Vec<String>,
-    /// Whoever has one of these roles may decide.
+    /// Operators with one of these roles may decide.
     pub roles: Vec<String>,
     /// Whether an operator may decide who is named like the agent.
     pub self_approval: bool,
@@ -131,7 +131,7 @@ pub enum Uncounted {
     /// Not this operator's to decide.
     #[error("{}", not_yours(.roles, *.is_itself))]
     NotYours {
-        /// Whoever has one of these roles may decide.
+        /// Operators with one of these roles may decide.
         roles: Vec<String>,
         /// The operator is named like the agent that asks.
         is_itself: bool,

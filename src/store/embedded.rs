@@ -288,7 +288,7 @@ impl Store for Embedded {
                     (Event::Settled(settled), Ok(())) => self.shared.marks.clear(settled.action),
                     _ => {}
                 }
-                // Whoever waits has to look again, also when the disk failed.
+                // Calls that wait have to look again, also when the disk failed.
                 self.shared.waiters.told(&event);
                 written.map_err(unwritten)?;
                 Ok(Ok(event))

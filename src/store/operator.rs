@@ -28,7 +28,7 @@ const CONFIRMED: &str = "An operator has found that this call was carried out. T
 /// What an operator has found out.
 #[derive(Debug, Clone)]
 pub enum Verdict {
-    /// The call was carried out; with the result that whoever asks again is given, as a result of `tools/call`.
+    /// The call was carried out; with the result that an agent which asks again is given, as a result of `tools/call`.
     Applied(Option<Text>),
     /// It was not: its key may be claimed again.
     NotApplied,

@@ -71,7 +71,7 @@ impl Results {
     }
 
     /// Removes what nothing refers to and nobody wrote or found again for `age`, and what was never finished; gives how many
-    /// files. Whoever puts a file has to refer to it within `age`. Blocks.
+    /// files. A caller that puts a file has to refer to it within `age`. Blocks.
     pub(super) fn sweep(&self, age: Duration, mut is_needed: impl FnMut(&Digest) -> bool) -> io::Result<usize> {
         let mut removed = 0;
         for shard in std::fs::read_dir(&self.dir)? {
@@ -99,7 +99,7 @@ impl Results {
             return Ok(false);
         }
         OpenOptions::new().write(true).open(path)?.set_modified(Clock.wall().into())?;
-        // Whoever renamed it may not have synced the directory yet.
+        // The thread that renamed it may not have synced the directory yet.
         File::open(path.parent().unwrap_or(&self.dir))?.sync_all()?;
         Ok(true)
     }

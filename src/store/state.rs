@@ -51,7 +51,7 @@ pub struct View {
 }
 
 impl View {
-    /// Whether somebody is told of it what has to be so for good: an answer, or what operators decided. What runs or is
+    /// Whether a caller is told of it what has to be so for good: an answer, or what operators decided. What runs or is
     /// refused harms nobody if it is forgotten.
     pub fn is_told(&self) -> bool {
         let is_decided = self.hold.as_ref().is_some_and(|hold| hold.phase != hold::Phase::Pending);
@@ -72,7 +72,7 @@ pub enum Refused {
     TooManyHolds,
     /// An operator's word changes nothing.
     Undecided(Undecided),
-    /// Step 11: somebody with a newer token has been here.
+    /// Step 11: an agent with a newer token has been here.
     Fenced {
         /// The newest token that was used.
         current: u64,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Who waits, by call key or the key under which a call is held. Holds an entry only while somebody waits.
+/// Who waits, by call key or the key under which a call is held. Holds an entry only while a call waits.
 #[derive(Debug, Default)]
 pub(super) struct Waiters(Mutex<HashMap<Digest, Arc<Notify>>>);
 

@@ -85,7 +85,7 @@ pub(crate) mod stage {
 }
 
 /// Work that is done where it is awaited and needs no task for that: waking one costs more than judging a call does. Dropped
-/// before its end, it goes on in a task of its own, so whoever waits may leave. A panic ends it, not whoever waits.
+/// before its end, it goes on in a task of its own, so the waiting task may leave. A panic ends it, not that task.
 #[must_use = "dropped, it becomes a task"]
 pub struct Errand {
     name: &'static str,
@@ -166,7 +166,7 @@ mod tests {
         ended.try_recv().unwrap();
     }
 
-    /// SEMANTICS §4: whoever waits may leave, before the first step or between two.
+    /// SEMANTICS §4: the waiting task may leave, before the first step or between two.
     #[tokio::test]
     async fn a_dropped_errand_goes_on() {
         for begun in [false, true] {
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Work that panics is over: whoever waits goes on, and nothing of it is done twice.
+    /// Work that panics is over: the waiting task goes on, and nothing of it is done twice.
     #[tokio::test]
     async fn a_panic_ends_an_errand_only() {
         let (done, ended) = oneshot::channel::<()>();

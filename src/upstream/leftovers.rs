@@ -96,7 +96,7 @@ impl Leftovers {
 }
 
 impl Record {
-    /// Where the record is, for whoever adds to it.
+    /// Where the record is, for the guard, which adds to it.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

@@ -23,9 +23,9 @@ type Asking<'s> = Pin<Box<dyn Future<Output = Result<Catalog, Fault>> + Send + '
 pub(super) struct Relist<'s> {
     server: &'s Server,
     base: &'s Link,
-    /// Somebody says that they changed.
+    /// The server says that they changed.
     told: bool,
-    /// Somebody says that it could not be reached.
+    /// A request found that it could not be reached.
     suspected: bool,
     /// From when on it may be asked because they changed.
     due: Pin<Box<Sleep>>,
@@ -44,12 +44,12 @@ impl<'s> Relist<'s> {
         Self { server, base, told: false, suspected: false, due, old, asking: None, routine: false, failures: 0 }
     }
 
-    /// The tools changed, somebody says.
+    /// The tools changed, the server says.
     pub(super) fn changed(&mut self) {
         self.told = true;
     }
 
-    /// The server could not be reached, somebody says.
+    /// The server could not be reached, a request found.
     pub(super) fn suspect(&mut self) {
         self.suspected = true;
     }

@@ -139,12 +139,12 @@ impl Server {
         self.state.send_replace(state);
     }
 
-    /// Its tools changed, somebody says.
+    /// Its tools changed, an agent session heard.
     pub fn tools_changed(&self) {
         self.stale.notify_one();
     }
 
-    /// It could not be reached, somebody says.
+    /// It could not be reached, a request found.
     pub fn suspect(&self) {
         self.lost.notify_one();
     }

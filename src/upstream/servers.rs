@@ -24,7 +24,7 @@ impl Servers {
         Self { all, changed: watch::channel(0).0, keeper: Arc::new(()) }
     }
 
-    /// The same, with somebody between them and the agents.
+    /// The same, with a keeper between them and the agents.
     #[must_use]
     pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> Self {
         Self { keeper, ..self }

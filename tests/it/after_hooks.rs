@@ -142,7 +142,7 @@ async fn a_slow_after_hook_delays_nobody() {
     assert_eq!(hooks.told().len(), 256);
 }
 
-/// 001-36: an after-hook that fails changes no answer; it is counted, and said to whoever debugs only.
+/// 001-36: an after-hook that fails changes no answer; it is counted, and said only to an operator who debugs.
 #[tokio::test]
 async fn a_failing_after_hook_changes_nothing() {
     let hooks = HookServer::start().await;

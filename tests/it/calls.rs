@@ -1,5 +1,5 @@
 //! An unknown outcome ends by an operator's word when nothing else ends it (SEMANTICS §4; 004-37): what the operator
-//! says, with toolgate running and without, and what whoever sends the call again is told.
+//! says, with toolgate running and without, and what an agent that sends the call again is told.
 
 use crate::harness::agent::{Agent, Answer};
 use crate::harness::gate::{Gate, Setup};

@@ -77,8 +77,8 @@ fn masked(text: &str, ids: &[String]) -> String {
     time.replace_all(&policy, "2026-11-21T10:00:00.000000000Z ").into_owned()
 }
 
-/// 003-104: what was executed although it is forbidden is listed, call by call. Somebody answers for each, until a day, or the
-/// audit fails; an exemption that has expired explains nothing.
+/// 003-104: what was executed although it is forbidden is listed, call by call. An owner answers for each, until a day,
+/// or the audit fails; an exemption that has expired explains nothing.
 #[tokio::test]
 async fn what_was_executed_though_forbidden_is_explained_or_fails() {
     let (puppet, gate) = stage(true).await;
@@ -161,7 +161,7 @@ exemption: []
     let (code, _, too_many) = violations(&gate, Some(&many), &[]).await;
     assert_eq!(code, 1, "{too_many}");
     insta::assert_snapshot!("wrong_exemptions", format!("{err}\n{too_many}"));
-    // Whoever may write the file could explain everything.
+    // An account that may write the file could explain everything.
     violations(&gate, Some("exemptions: []\n"), &[]).await;
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     std::fs::set_permissions(gate.path("exemptions.yaml"), open).unwrap();

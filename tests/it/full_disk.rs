@@ -16,7 +16,7 @@ use std::process::Command;
 struct Mounts(Vec<PathBuf>);
 
 impl Mounts {
-    /// Unmounts what was mounted last; whoever has files open there keeps them.
+    /// Unmounts what was mounted last; a process that has files open there keeps them.
     fn remove(&mut self) {
         let mount = self.0.pop().unwrap();
         assert!(ran(Command::new("umount").arg("-l").arg(mount)));
@@ -92,7 +92,7 @@ async fn g4_nothing_that_changes_something_runs_without_a_record() {
     assert_eq!(oracle.executions().len(), before);
     assert!(agent.call("oracle__read", json!({})).await.is_done());
     assert_eq!(oracle.executions().len(), before + 1);
-    // Somebody makes space: it goes on without a restart, and what was refused meanwhile is in the ledger too.
+    // The operator makes space: it goes on without a restart, and what was refused meanwhile is in the ledger too.
     std::fs::remove_file(data.join("everything-else")).unwrap();
     readiness(&gate, 200).await;
     assert!(agent.call_anew("oracle__write", json!({})).await.is_done());

@@ -124,7 +124,8 @@ fn held(answer: &Value) -> String {
 }
 
 /// 003-47, 003-97, 003-98: deleting implies approval though its contract says nothing of it, an irreversible effect each time
-/// anew; what opts out is not asked for. SEMANTICS §7: the call runs once, by whoever sends it again; the answer is replayed.
+/// anew; what opts out is not asked for. SEMANTICS §7: the call runs once, when the agent sends it again; the answer
+/// is replayed.
 #[tokio::test]
 async fn a_call_runs_once_when_a_person_allows_it() {
     let stage = Stage::with(
@@ -417,7 +418,8 @@ async fn observing_asks_nobody() {
     assert_eq!((stage.puppet.executions(), stage.holds(0).await.len()), (1, 0));
 }
 
-/// 003-46: whoever decides is shown all of it: what will run, in full and unmistakably, what the tool is for and what not.
+/// 003-46: the operator who decides is shown all of it: what will run, in full and unmistakably, what the tool is for
+/// and what not.
 #[tokio::test]
 async fn a_person_is_shown_what_will_run() {
     let stage = Stage::new().await;

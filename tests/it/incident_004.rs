@@ -16,7 +16,7 @@ use toolgate_faults::proxy::Proxy;
 const ORDER: &str = "oracle__create_order";
 /// What the model reads, and takes for a reason to order once more (004-08).
 const WORDS: &str = "The order is being processed. If in doubt, confirm again.";
-/// Orders that somebody wants.
+/// Orders that a customer wants.
 const ORDERS: usize = 12;
 /// Branches of the session that place each of them.
 const BRANCHES: usize = 3;
@@ -131,7 +131,7 @@ async fn an_intended_repeat_runs_and_is_on_record() {
 }
 
 /// 004-03, 004-04, 004-47, 004-48: what an alert looks at. What was suppressed counts as that; what ran a second time in one
-/// trace with the same tool and arguments, here because somebody wanted it, is seen at once.
+/// trace with the same tool and arguments, here because the agent wanted it, is seen at once.
 #[tokio::test]
 async fn what_an_alert_looks_at_is_counted() {
     let (server, gate) = shop().await;

@@ -147,7 +147,7 @@ async fn an_agent_with_comments_is_pointed_at_a_running_toolgate() {
     let (exit, said, _) = run(&setup, &["pins", "verify", "--config", "gate/toolgate.yaml"]).await;
     assert_eq!(exit, 0, "{said}");
 
-    // Somebody goes on working with both.
+    // The operator goes on working with both.
     fs::write(&place, rewritten.replace("asked once", "asked twice")).unwrap();
     let policy = setup.directory().join("gate/policies/one.yaml");
     fs::write(&policy, fs::read_to_string(&policy).unwrap() + "# mine\n").unwrap();

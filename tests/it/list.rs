@@ -246,7 +246,7 @@ async fn a_server_that_goes_down_hides_its_tools_and_comes_back() {
             shaky.up().await;
         }
         if goes {
-            // Nobody need call it, but whoever does is told why there is no answer.
+            // Nobody need call it, but an agent that does is told why there is no answer.
             let answer = modern.call("shaky__go", json!({})).await;
             let code = crate::stage::code(&answer).unwrap();
             let known = ["upstream_unavailable", "upstream_failed"];

@@ -234,7 +234,8 @@ async fn d4_what_type_an_argument_has_is_part_of_what_was_approved() {
     }
 }
 
-/// 002-16: a tool that is new is not offered before somebody approved it, even with a contract; with `require: false` it is.
+/// 002-16: a tool that is new is not offered before an operator approved it, even with a contract; with
+/// `require: false` it is.
 #[tokio::test]
 async fn new_tools_are_withheld_unless_no_pin_is_required() {
     let puppet = Puppet::with(vec![tool("old")]).await;

@@ -180,8 +180,8 @@ const PEOPLE: &str = "  - { agent: bot, token: token-of-the-bot-of-tenant-one, t
   - { agent: janitor, token: token-of-the-janitor-bot-one, tenant: t_001, roles: [janitor] }
 ";
 
-/// 002-32, POLICY §1 decision 11: whoever makes another use of the call, a step or a hook, the final arguments choose the
-/// variant: its permission, its schema, its rules, and whether the call is a side effect that runs once.
+/// 002-32, POLICY §1 decision 11: whether a step or a hook makes another use of the call, the final arguments choose
+/// the variant: its permission, its schema, its rules, and whether the call is a side effect that runs once.
 #[tokio::test]
 async fn the_final_arguments_choose_the_variant() {
     let steps = |set: &str| format!("{VARIED}    rewrite: [ {{ name: it, set: {set} }} ]\n");

@@ -1,4 +1,5 @@
-//! FINDINGS F12, SECURITY §3G G2 and G3: what `ledger verify` proves of a record that somebody rewrote, and what it says it cannot.
+//! FINDINGS F12, SECURITY §3G G2 and G3: what `ledger verify` proves of a record that an intruder rewrote, and what it
+//! says it cannot.
 
 use crate::harness::gate::{Gate, Setup, undo};
 use crate::harness::hook_server::{HookServer, Says};
@@ -132,7 +133,7 @@ async fn a_rewritten_entry_is_found_with_the_key() {
 }
 
 /// G3: heads leave by themselves, at the start, now and then, and at the end; with them a removed end is found, and so is a rewritten
-/// entry without any key; a head that somebody else wrote is not taken.
+/// entry without any key; a head that another author wrote is not taken.
 #[tokio::test]
 async fn heads_leave_by_themselves_and_find_a_removed_end() {
     for sealed in [false, true] {
@@ -175,7 +176,7 @@ async fn heads_leave_by_themselves_and_find_a_removed_end() {
         let (code, said) = verify(&setup, &heads_given).await;
         assert!(code == 1 && said.contains("DAMAGED"), "{said}");
         std::fs::write(&path, &sound).unwrap();
-        // A head that somebody wrote who has no key, and a line that is none.
+        // A head that an author without the key wrote, and a line that is none.
         let mut forged = heads[heads.len() - 1].clone();
         forged["time"] = json!("2020-01-01T00:00:00Z");
         std::fs::write(&file, format!("{text}torn\n{forged}\n")).unwrap();

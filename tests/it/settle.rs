@@ -330,7 +330,7 @@ async fn a_call_is_told_again_while_its_server_is_down() {
     assert_eq!(executions(&log).len(), ran + 1);
 }
 
-/// What the agent no longer waits for is finished, stored and given to whoever asks again.
+/// What the agent no longer waits for is finished, stored and given to it when it asks again.
 #[tokio::test]
 async fn an_agent_that_leaves_finds_its_answer_later() {
     let (server, gate) = stage(Script::new().tool("pay", Behaviour::Held), &["pay".to_owned()], "").await;

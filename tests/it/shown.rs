@@ -372,8 +372,8 @@ async fn a_tool_changes_with_its_map_or_not_at_all() {
     }
 }
 
-/// 002-14, POLICY §3: a listing is made once for a class of callers and what they read; whoever of them lists again costs no
-/// look at a schema, kept or not.
+/// 002-14, POLICY §3: a listing is made once for a class of callers and what they read; one of them that lists again
+/// costs no look at a schema, kept or not.
 #[tokio::test]
 async fn a_second_listing_fits_nothing() {
     let (_server, gate) = stage().await;
@@ -390,7 +390,7 @@ async fn a_second_listing_fits_nothing() {
             assert_eq!(listed(&as_of(&gate, name)).await, first, "{name}");
         }
     }
-    // Whoever counts what is hidden may look at each tool for each caller meanwhile; 40 listings would look 120 times.
+    // The task that counts hidden tools may look at each for each caller meanwhile; 40 listings would look 120 times.
     let looked = looks().await - before;
     assert!(looked < 60.0, "{looked} looks at schemas");
 }
@@ -490,7 +490,7 @@ async fn explain_shows_the_losses() {
     insta::assert_snapshot!(said);
 }
 
-/// 002-37: whoever comes over standard input is shown the same.
+/// 002-37: an agent that comes over standard input is shown the same.
 #[tokio::test]
 async fn both_doors_show_the_same() {
     let (_server, gate) = stage().await;

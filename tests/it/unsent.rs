@@ -41,7 +41,7 @@ async fn a_call_behind_a_ping_stays_here() {
     assert_eq!(puppet.executions(), 1);
 }
 
-/// A listener at the puppet's address that takes no connection any more, until somebody accepts.
+/// A listener at the puppet's address that takes no connection any more, until the puppet accepts.
 async fn full(puppet: &Puppet) -> (TcpListener, Vec<TcpStream>) {
     let listener = until("the address is free again", || async {
         let socket = TcpSocket::new_v4().unwrap();

@@ -1,4 +1,4 @@
-//! What is called: the same bytes whoever stands in between.
+//! What is called: the same bytes whichever program stands in between.
 
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What `init` wrote, and how it is taken back: each file as it was before, unless somebody has changed it since.
+//! What `init` wrote, and how it is taken back: each file as it was before, unless the operator has changed it since.
 
 use crate::cli::files;
 use crate::mcp::json::{FROM_SERVER, Text};

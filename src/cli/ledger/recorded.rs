@@ -56,8 +56,8 @@ fn reasons(entry: &Entry) -> impl Iterator<Item = &str> {
     entry.aborted_reason.iter().chain(&entry.would_refuse).map(String::as_str)
 }
 
-/// Whoever made the call, as the policy knows the caller now: of several entries for one agent, the one with the roles and
-/// the tenant that it had.
+/// The caller that made the call, as the policy knows it now: of several entries for one agent, the one with the roles
+/// and the tenant that it had.
 pub(in crate::cli) fn caller(policy: &Policy, entry: &Entry) -> Option<Arc<Caller>> {
     let is_same = |caller: &&Arc<Caller>| {
         let tenant = caller.tenant.as_ref().map(ToString::to_string);

@@ -100,7 +100,7 @@ struct Book {
     refused: BTreeSet<ActionId>,
     /// Whose budget and session each task's calls have.
     places: BTreeMap<u64, Digest>,
-    /// Deeds that somebody was told are done, with the receipts that were shown.
+    /// Deeds that an agent was told are done, with the receipts that were shown.
     told: BTreeMap<u64, BTreeSet<String>>,
     counts: Counts,
 }

@@ -55,7 +55,7 @@ async fn a_value_is_had_whole_or_not_at_all() {
         (shell("echo vault-value-5 >&2", LONG), Err(Failed::Length)),
         (shell("exec cat /dev/zero", LONG), Err(Failed::Length)),
         (shell("sleep 1000", Duration::from_millis(50)), Err(Failed::TooLate)),
-        // Whoever inherits the output does not keep the call waiting.
+        // A process that inherits the output does not keep the call waiting.
         (shell("sleep 1000 & echo vault-value-6", Duration::from_millis(50)), Err(Failed::TooLate)),
         (shell("echo \"$CARGO_MANIFEST_DIR.nothing\"", LONG), whole(".nothing")),
     ] {

@@ -43,7 +43,7 @@ struct Denying {
     loose: Option<Pattern>,
 }
 
-/// What somebody wants to reach at a server.
+/// What a caller wants to reach at a server.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// Through which door.

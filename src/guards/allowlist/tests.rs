@@ -136,7 +136,7 @@ fn observe_mode_admits_everything_and_says_what_it_would_refuse() {
     assert!(rule.admit(&caller("a", false), &ToolName::new("fs__unknown")).unwrap().rules().side_effect);
 }
 
-/// Callers for which the same layers hold share one listing; whoever differs in anything that decides does not.
+/// Callers for which the same layers hold share one listing; a caller that differs in anything that decides does not.
 #[test]
 fn a_class_is_what_decides_and_nothing_else() {
     let written = json!({

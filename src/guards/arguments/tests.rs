@@ -195,7 +195,7 @@ fn an_empty_optional_is_taken_away() {
     assert_eq!(*off.strip(&schema, &arguments), arguments, "only where the contract says so");
 }
 
-/// 002-24, 002-25: an empty text that somebody requires stays, however the schema says so.
+/// 002-24, 002-25: an empty text that the server or the contract requires stays, however the schema says so.
 #[test]
 fn an_empty_required_text_stays() {
     let open = json!({ "type": "object" });

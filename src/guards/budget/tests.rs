@@ -45,7 +45,7 @@ fn the_second_call_of_one_is_refused() {
     assert!(refusal.words().contains("Go on without it"), "{}", refusal.words());
 }
 
-/// 003-86, 003-87, 003-92: all layers hold; the smallest number decides, whoever says it.
+/// 003-86, 003-87, 003-92: all layers hold; the smallest number decides, whichever layer says it.
 #[test]
 fn the_tightest_layer_wins() {
     let mut tasks = tasks(json!({

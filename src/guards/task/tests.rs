@@ -53,7 +53,7 @@ fn the_first_name_counts() {
     }
 }
 
-/// Whoever names it, and how, is part of a name: nobody names another's task.
+/// The agent that names it, and how, is part of a name: no agent names another's task.
 #[test]
 fn a_name_is_bound_to_its_agent() {
     let callers = [caller("bot", Some("t")), caller("bot", None), caller("bot", Some("")), caller("other", Some("t"))];

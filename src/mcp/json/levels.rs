@@ -16,7 +16,7 @@ pub struct Level {
     pub place: &'static str,
     /// The names of members, and what stands in them. What is frequent stands first.
     pub members: &'static [(&'static str, Inside)],
-    /// Beginnings of names that belong to somebody.
+    /// Beginnings of names that belong to a vendor.
     pub prefixes: &'static [&'static str],
 }
 

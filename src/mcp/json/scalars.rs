@@ -62,7 +62,7 @@ impl Text {
     }
 
     /// The text with others in the place of what stands in these ranges: scalars of it, in order. Everything else stays as
-    /// it was written. That no two keys become equal is for whoever replaces them.
+    /// it was written. That no two keys become equal is for the caller to see to.
     #[must_use]
     pub fn replaced(&self, edits: &[(Range<usize>, Self)]) -> Self {
         let mut out = Vec::with_capacity(self.0.len());

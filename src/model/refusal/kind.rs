@@ -1,4 +1,5 @@
-//! What a code says of the call that was refused with it. One place for whoever compares: replays and reports (003-117).
+//! What a code says of the call that was refused with it. One place for the commands that compare: replays and reports
+//! (003-117).
 
 use super::CODES;
 

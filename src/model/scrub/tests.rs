@@ -165,8 +165,8 @@ fn a_stream_holds_nothing_back_without_need() {
     }
 }
 
-/// 002-31: what was added is looked for by whoever asks next, however many came before; a value that is known is no news, and
-/// the oldest of too many of one name is forgotten.
+/// 002-31: what was added is looked for by the next caller, however many came before; a value that is known is no news,
+/// and the oldest of too many of one name is forgotten.
 #[test]
 fn what_was_added_is_looked_for_from_then_on() {
     let known = Known::new();

@@ -1,4 +1,4 @@
-//! Is there somebody to ask where a contract asks a person? Known once all files are read.
+//! Is there an operator to ask where a contract asks a person? Known once all files are read.
 
 use super::Stock;
 use crate::guards::ToolRules;

@@ -5,7 +5,7 @@ use crate::mcp::skeleton;
 use crate::model::diagnostic::Diagnostic;
 use crate::model::ids::ToolName;
 
-/// Tools of such names are both withheld, so two contracts for them are a slip of whoever wrote one.
+/// Tools of such names are both withheld, so two contracts for them are a slip of the author of one.
 pub(super) fn judge(stock: &mut Stock) {
     let names: Vec<&str> = stock.contracts.keys().map(ToolName::as_str).collect();
     let twins = skeleton::twins(&names);

@@ -29,7 +29,7 @@ fn notes(data: &Path) -> Vec<Note> {
     notes.collect()
 }
 
-/// 003-41: away at once, after a restart, too, until somebody gives it back; each with a record of who and why.
+/// 003-41: away at once, after a restart, too, until an operator gives it back; each with a record of who and why.
 #[tokio::test]
 async fn a_tool_is_away_until_it_is_given_back() {
     let data = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ async fn what_is_said_has_to_be_fit() {
     assert_eq!(*desk.in_force.lock(), [""; 0]);
 }
 
-/// A file that cannot be read says nothing; whoever starts then would serve what was taken away.
+/// A file that cannot be read says nothing; a toolgate that starts then would serve what was taken away.
 #[test]
 fn a_file_that_cannot_be_read_stops_the_start() {
     for text in ["", "{", "{\"fs__a\": {}}", "{\"fs__a\": 1}", "[]", "{\"a\":1,\"a\":1}"] {

@@ -83,7 +83,7 @@ pub(super) struct Index {
     db: Db,
     /// sled did not end what it was asked for.
     hangs: AtomicBool,
-    /// Which claims it may hold. Changed by whoever writes the index only.
+    /// Which claims it may hold. Changed only by the thread that writes the index.
     known: Mutex<Known>,
 }
 
@@ -397,8 +397,8 @@ fn calmly<T>(work: impl FnOnce() -> sled::Result<T>) -> Result<T, Error> {
     }
 }
 
-/// Frees what sled replaced for so many changes. It is left to whoever touches sled to free, some hundred pieces every 128
-/// touches; a batch is one touch, and replaces a page for each name in it.
+/// Frees what sled replaced for so many changes. It is left to the threads that touch sled to free, some hundred
+/// pieces every 128 touches; a batch is one touch, and replaces a page for each name in it.
 fn free(changes: usize) {
     for _ in 0..changes / 64 + 4 {
         crossbeam_epoch::pin().flush();

@@ -1,5 +1,5 @@
-//! What is queued: records, encoded by whoever queues them. That costs the same there as on the writer's thread, nothing
-//! is freed by another thread than the one that took it, and the queue knows its size in bytes.
+//! What is queued: records, encoded by the thread that queues them. That costs the same there as on the writer's
+//! thread, nothing is freed by another thread than the one that took it, and the queue knows its size in bytes.
 
 use super::error::Error;
 use super::frame::{CALL, EVENT, RECORD};
@@ -18,8 +18,8 @@ const ENTRY: usize = 1536;
 /// One record to be.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// Something that happened, in the words of whoever appends it; at most [`MAX_EVENT`] bytes. The journal does not
-    /// look into it.
+    /// Something that happened, in the words of the caller that appends it; at most [`MAX_EVENT`] bytes. The journal
+    /// does not look into it.
     Event(Vec<u8>),
     /// An entry of the ledger. What is too long in it is cut.
     Entry(Box<Entry>),

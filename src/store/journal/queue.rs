@@ -1,6 +1,6 @@
 //! What stands between those who record and the one who writes: batches being gathered, bounded, and who waits for what.
 //!
-//! A record gets its number when it is queued, so that the order in which somebody decides, under a lock of his own, is
+//! A record gets its number when it is queued, so that the order in which a caller decides, under a lock of its own, is
 //! the order in which it is written.
 
 use super::Options;
@@ -44,7 +44,7 @@ pub(super) struct Inside {
     pub(super) space: Space,
     /// The last record that was queued.
     last: u64,
-    /// Somebody waits for the sync of this record.
+    /// A caller waits for the sync of this record.
     wanted: u64,
     waiters: Vec<Waiter>,
     next_waiter: u64,
@@ -73,7 +73,7 @@ pub(super) struct Queue {
 /// What the writer is to do next.
 pub(super) struct Work {
     pub(super) frames: Vec<Frame>,
-    /// Somebody waits for the sync of this record.
+    /// A caller waits for the sync of this record.
     pub(super) wanted: u64,
     pub(super) closing: bool,
 }
@@ -206,7 +206,7 @@ impl Queue {
         Ok(last)
     }
 
-    /// What somebody waits for, when it is there; else notes that he does. `id` is his number once he has one.
+    /// What a caller waits for, when it is there; else notes that the caller waits. `id` is its number once it has one.
     pub(super) fn poll(&self, until: Until, id: &mut Option<u64>, waker: &Waker) -> Option<Result<Head, Error>> {
         let mut inside = self.inside.lock();
         let answer = until.answer(&inside);
@@ -288,8 +288,8 @@ impl Queue {
         inside.health.batches += 1;
     }
 
-    /// Everything up to `head` is synced; `took` is how long that took. Whoever waited for it is told, after the lock is
-    /// given up.
+    /// Everything up to `head` is synced; `took` is how long that took. Callers that waited for it are told, after the
+    /// lock is given up.
     pub(super) fn synced(&self, head: Head, took: Duration) {
         let mut inside = self.inside.lock();
         inside.health.head = head;
@@ -300,7 +300,7 @@ impl Queue {
         answered.into_iter().for_each(Waker::wake);
     }
 
-    /// Nothing is written any more; whoever waits is told why. `lost` records were taken and not written.
+    /// Nothing is written any more; callers that wait are told why. `lost` records were taken and not written.
     pub(super) fn end(&self, reason: &Error, lost: u64) {
         let mut inside = self.inside.lock();
         let lost = lost + inside.queued() as u64;
@@ -387,8 +387,8 @@ impl Inside {
         self.last += u64::from(group.count);
     }
 
-    /// Somebody waits for the sync of record `seq`. Gives whether the writer has to know: telling it costs
-    /// nothing while it is not waiting.
+    /// A caller waits for the sync of record `seq`. Gives whether the writer has to know: telling it costs nothing
+    /// while it is not waiting.
     fn want(&mut self, seq: u64) -> bool {
         self.wanted = self.wanted.max(seq.min(self.last));
         self.wanted > self.health.head.seq

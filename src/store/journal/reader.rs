@@ -10,7 +10,7 @@ use crate::model::entry::Entry;
 use bytes::Bytes;
 use std::path::Path;
 
-/// What may stand in a record. We wrote it, but whoever can write to the file could have written it since.
+/// What may stand in a record. We wrote it, but any process that can write to the file could have written it since.
 const LIMITS: Limits = Limits { bytes: frame::MAX_PAYLOAD, ..FROM_SERVER };
 
 /// One record.

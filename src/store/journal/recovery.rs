@@ -104,7 +104,7 @@ fn begins(dir: &Path, listed: &[u64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A key that is not there is asked for; everything else was written by somebody else.
+/// A key that is not there is asked for; everything else was written by another author.
 fn unsealed(wrong: Wrong, place: &Place, (first, offset, seq): (u64, u64, u64)) -> Error {
     match wrong {
         Wrong::Unknown(key) => Error::KeyMissing { dir: place.dir.clone(), key },

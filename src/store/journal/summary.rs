@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The seal ends the file and counts what is before it. The hash over its batch stands in a record of the journal, written
-//! before the summary takes its name: whoever keeps a head of the journal keeps the summary's too.
+//! before the summary takes its name: an operator who keeps a head of the journal keeps the summary's too.
 
 use super::chain::{Hash, Head, hash};
 use super::error::{Error, Problem};

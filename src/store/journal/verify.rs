@@ -167,7 +167,7 @@ impl Wanted {
         }
     }
 
-    /// What is left is of what was dropped, or of what somebody took away.
+    /// What is left is of what was dropped, or of what another process took away.
     fn settle(mut self, walk: &Walk, report: &mut Report) -> Result<(), Error> {
         report.met = self.met;
         let oldest = report.head.seq - report.records;

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// What somebody waits for.
+/// What a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// This record is synced.
@@ -40,7 +40,7 @@ impl Until {
     }
 }
 
-/// Somebody who waits.
+/// A caller that waits.
 pub(super) struct Waiter {
     pub(super) id: u64,
     pub(super) until: Until,

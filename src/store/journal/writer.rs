@@ -139,8 +139,8 @@ impl Writer {
         self.due.into_iter().chain(self.again).min()
     }
 
-    /// Writes `work`, and syncs when somebody waits for that or it is due. What does not fit on the disk goes back to the
-    /// queue, unless that is closing.
+    /// Writes `work`, and syncs when a caller waits for that or it is due. What does not fit on the disk goes back to
+    /// the queue, unless that is closing.
     fn work(&mut self, queue: &Queue, work: &mut Work) -> Result<(), Stop> {
         let look = work.closing || self.again.is_none_or(|again| again <= Clock.steady());
         if look {

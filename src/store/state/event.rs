@@ -384,7 +384,7 @@ pub fn encode(head: &impl Serialize, body: &[u8]) -> serde_json::Result<Vec<u8>>
     Ok(record)
 }
 
-/// Reads what [`encode`] wrote. We wrote it, but whoever can write to the file could have written it since.
+/// Reads what [`encode`] wrote. We wrote it, but any process that can write to the file could have written it since.
 pub fn decode<T: DeserializeOwned>(record: &Bytes) -> serde_json::Result<(T, Bytes)> {
     let end = record.iter().position(|byte| *byte == b'\n').unwrap_or(record.len());
     let head = Text::read(record.slice(..end), &FROM_SERVER).map_err(serde::de::Error::custom)?;

@@ -18,8 +18,8 @@ pub const ARGUMENTS: usize = 16 << 10;
 /// Bytes that an operator's reason may have.
 pub const WHY: usize = 500;
 
-/// A call that is held until somebody decides. Its key is a digest over what the decision is bound to, made by whoever
-/// holds the call.
+/// A call that is held until an operator decides. Its key is a digest over what the decision is bound to, made by the
+/// gate, which holds the call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
     /// The call that asked first; the approval's id for everybody.

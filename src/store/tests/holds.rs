@@ -173,7 +173,7 @@ async fn the_first_decision_stands(stand: &Stand) {
     }
 }
 
-/// Nobody waits for what is decided, and whoever waits hears of it.
+/// No call waits for what is decided, and one that waits hears of it.
 async fn who_waits_for_operators_is_woken(stand: &Stand) {
     let store = stand.open();
     store.decided(named("nothing")).await;

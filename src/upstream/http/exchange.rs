@@ -210,7 +210,7 @@ impl HttpExchange {
         Ok(Inbound::Interrupted(self.retry_ms))
     }
 
-    /// Whoever reads has waited as long as the server asked for. The request was sent long ago, so whatever the server
+    /// The caller has waited as long as the server asked for. The request was sent long ago, so whatever the server
     /// says to being asked again proves nothing of it (SEMANTICS §4).
     async fn resume(&mut self) -> Result<(), Fault> {
         let after = self.last_event.clone().unwrap_or_default();

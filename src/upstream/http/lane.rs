@@ -1,5 +1,5 @@
-//! Plain HTTP connections to one address, kept between requests and driven by whoever waits for an answer. A connection in
-//! a task of its own would cost each request two wake-ups and two queues, often across threads.
+//! Plain HTTP connections to one address, kept between requests and driven by the task that waits for an answer. A
+//! connection in a task of its own would cost each request two wake-ups and two queues, often across threads.
 
 #[cfg(test)]
 mod tests;

@@ -189,7 +189,7 @@ impl Routes {
         }
     }
 
-    /// The fault for whoever comes after the end.
+    /// The fault for a caller that comes after the end.
     pub(super) fn refusal(&self) -> Fault {
         let why = self.table.lock().hushed.clone();
         self.fault(why.as_deref().unwrap_or("the conversation is over"), Sent::Nothing)

@@ -175,7 +175,7 @@ impl Agents {
         Self { twice: percent, ..self }
     }
 
-    /// toolgate is somewhere else now; whoever pauses asks at once.
+    /// toolgate is somewhere else now; an agent that pauses asks at once.
     pub fn moved(&self, to: SocketAddr) {
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = to;
         self.back.notify_waiters();
@@ -211,7 +211,7 @@ impl Agents {
             } else {
                 (first.await, None)
             };
-            // Whoever asks twice takes the answer that says more.
+            // An agent that asks twice takes the answer that says more.
             last = match other {
                 Some(other) if one.again().is_some() => other,
                 _ => one,

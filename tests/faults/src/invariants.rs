@@ -31,8 +31,8 @@ pub struct Evidence {
 
 /// The tool, by its own name, whose calls a person has to allow.
 const HELD: &str = "held";
-/// How long after it broke a connection may still be taken for a good one, in nanoseconds: whoever uses it was told that
-/// it was closed, and has not read it yet.
+/// How long after it broke a connection may still be taken for a good one, in nanoseconds: the process that uses it was
+/// told that it was closed, and has not read it yet.
 const NOTICED: i64 = 250_000_000;
 
 /// Something that should not have happened.

@@ -20,7 +20,7 @@ pub struct Load {
 /// What the calls are of a load, in percent of all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mix {
-    /// A person has to allow these; somebody has to decide meanwhile ([`crate::operators::Operators`]).
+    /// A person has to allow these; an operator has to decide meanwhile ([`crate::operators::Operators`]).
     pub held: u64,
     /// These are answered with any status and any body.
     pub statuses: u64,
@@ -51,7 +51,7 @@ impl Load {
                     let errand = if dice.chance(mix.statuses) { errand.with_status(&mut dice) } else { errand };
                     let last = agents.run(&errand).await;
                     made.fetch_add(1, Ordering::Relaxed);
-                    // A refusal takes no time; whoever gets one after the other would only turn in circles.
+                    // A refusal takes no time; an agent that gets one after the other would only turn in circles.
                     if matches!(last, What::Broken(_) | What::Refused { .. }) {
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }

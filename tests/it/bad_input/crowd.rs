@@ -49,7 +49,7 @@ async fn crowded(oracle: &ToolServer, gate: &Gate, places: u64) {
     until("it is said in the log", || async { (said() > 0).then_some(()) }).await;
     assert_eq!(said(), 1, "{}", gate.log());
 
-    // Whoever has a place keeps it, and operators have doors of their own.
+    // A caller that has a place keeps it, and operators have doors of their own.
     taken[0].write_all(b"}").await.unwrap();
     let mut bytes = [0; 15];
     tokio::time::timeout(DEADLINE, taken[0].read_exact(&mut bytes)).await.unwrap().unwrap();

@@ -18,7 +18,8 @@ use tokio::process::{Child, ChildStdout, Command};
 /// The program under test.
 pub const TOOLGATE: &str = env!("CARGO_BIN_EXE_toolgate");
 
-/// Runs a program on a machine that has been up for more seconds, which follow, as whoever may make a user namespace.
+/// Runs a program on a machine that has been up for more seconds, which follow, as an account that may make a user
+/// namespace.
 const LATER: [&str; 5] = ["unshare", "--map-root-user", "--user", "--time", "--boottime"];
 
 /// Whether [`Setup::later`] can be had here.

@@ -217,7 +217,7 @@ impl Puppet {
         *self.strings.script.lock().unwrap() = Arc::new(script);
     }
 
-    /// From now on it says this of itself, to whoever asks.
+    /// From now on it says this of itself, to every client that asks.
     pub fn instructs(&self, text: &str) {
         *self.strings.instructions.lock().unwrap() = Some(text.to_owned());
     }
@@ -304,7 +304,7 @@ impl Puppet {
         *self.strings.tools.lock().unwrap() = tools;
     }
 
-    /// Other tools from now on; whoever listens is told.
+    /// Other tools from now on; every client that listens is told.
     pub async fn changes_tools(&self, tools: Vec<Value>) {
         self.changes_tools_silently(tools);
         self.tells(json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" })).await;
@@ -514,7 +514,7 @@ fn whole(message: &Value) -> Response {
     Response::builder().header(header::CONTENT_TYPE, "application/json").body(Body::from(message.to_string())).unwrap()
 }
 
-/// Notes when whoever reads goes away before the end.
+/// Notes when the client that reads goes away before the end.
 struct Watched(Arc<Strings>, Option<Value>, bool);
 
 impl Drop for Watched {

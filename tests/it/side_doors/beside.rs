@@ -18,7 +18,7 @@ fn pages() -> [(Value, bool); 5] {
 }
 
 /// SECURITY §3C C7: an error asks for a page as a question does (2025-11-25), and is judged as one; on every way that an error
-/// takes, to somebody to whom `elicitation` is open and to somebody to whom it is not, whatever its code.
+/// takes, to an agent to which `elicitation` is open and to one to which it is not, whatever its code.
 #[tokio::test]
 async fn c7_errors_ask_only_what_questions_may() {
     let puppet = docs().await;

@@ -66,7 +66,7 @@ fn cases(setup: &Setup) -> (Vec<Case>, String) {
                 writeln!(callers, "  - {{ agent: up{name}, token: token-of-the-agent-up{name} }}").unwrap();
                 layers.push(format!("delegation: {{ }}, agent: {{ {name}: {{ {open} }} }}"));
             } else if *kind != "agent" && !passes {
-                // Somebody else allows it: that is not enough.
+                // Another layer allows it: that is not enough.
                 layers.push(format!("agent: {{ {name}: {{ {open} }} }}"));
             }
             for (index, layers) in layers.iter().enumerate() {

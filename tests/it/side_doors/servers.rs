@@ -7,7 +7,7 @@ contracts: { docs__read: { purpose: t, actions: [read], secrets: [] } }
 layers: { agent: { alice: { sampling: { allow: [docs] }, elicitation: { allow: [docs] }, roots: { allow: [docs] } } } }
 ";
 
-/// What a server asks, and whether it may ask it of somebody to whom everything is open.
+/// What a server asks, and whether it may ask it of an agent to which everything is open.
 fn questions() -> Vec<(&'static str, Value, bool)> {
     let form = |field: &str| json!({ "message": "?", "requestedSchema": { "type": "object", "properties": { field: { "type": "string" } } } });
     let page = |url: &str| json!({ "mode": "url", "message": "?", "url": url, "elicitationId": "1" });

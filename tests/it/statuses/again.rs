@@ -91,8 +91,8 @@ async fn what_cannot_be_read_is_an_answer() {
     }
 }
 
-/// What answers after the deadline is evidence, whatever it says: that it was not executed, where somebody has named that,
-/// or that the server asks first.
+/// What answers after the deadline is evidence, whatever it says: that it was not executed, where the contract or the
+/// operator has named that, or that the server asks first.
 #[tokio::test]
 async fn what_is_proven_late_is_proven() {
     let puppet = Puppet::with(vec![tool("pay"), tool("undo")]).await;

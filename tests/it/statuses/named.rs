@@ -14,7 +14,7 @@ contracts:
     idempotency: { not_executed: [503, -32409] } }
 ";
 
-/// Whether somebody has said that this did not run.
+/// Whether the contract or the operator has said that this did not run.
 fn is_named(case: &Case) -> bool {
     let by_code = -32000 - i64::from(case.status) == BY_CONTRACT.1;
     let by_status = BY_OPERATOR.contains(&case.status) || case.status == BY_CONTRACT.0;

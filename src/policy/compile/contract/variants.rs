@@ -1,5 +1,5 @@
 //! A contract with variants → one contract for each (002-32). A case only narrows: what the contract asks of everybody, it
-//! asks of whoever chooses the case.
+//! asks of the caller that chooses the case.
 
 use super::{effect, keys, section_by_section};
 use crate::guards::{Needed, ToolRules, arguments, idempotency, rules, variants};

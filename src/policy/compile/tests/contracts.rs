@@ -231,7 +231,7 @@ fn a_variant_narrows_its_contract() {
     let busy = crate::guards::output::Said { text: Some("busy"), ..Default::default() };
     assert_eq!(delete.output.judge(busy).map(crate::guards::output::Meaning::word), Some("unknown"));
     assert_eq!(write.output.judge(busy).map(crate::guards::output::Meaning::word), Some("retryable"));
-    // Whoever changes the arguments chooses again.
+    // A step or hook that changes the arguments chooses again.
     let (one, other) = (json!({ "action": "show" }), json!({ "action": "delete" }));
     let admitted = policy.allowlist.admit(&bot(), &tool).unwrap().on(&one).on(&other);
     assert_eq!(admitted.rules().variant.as_deref(), Some("delete"));
@@ -240,7 +240,7 @@ fn a_variant_narrows_its_contract() {
 }
 
 /// 002-32, 002-33, 003-22, 003-100: `action=delete` needs another role than `action=list`; an unknown action is refused by
-/// the pointer, whoever asks; the halves of an overloaded tool cannot be mixed.
+/// the pointer, whichever caller asks; the halves of an overloaded tool cannot be mixed.
 #[test]
 fn each_variant_is_judged_by_its_own_conditions() {
     let policy = policy(VARIED);

@@ -152,7 +152,7 @@ impl Luck {
     }
 }
 
-/// A value that `schema` may take: most are, and whoever asks sorts the others out.
+/// A value that `schema` may take: most are, and the test sorts the others out.
 fn value(root: &Value, schema: &Value, luck: &mut Luck, depth: usize) -> Value {
     if depth > 7 {
         return json!(1);

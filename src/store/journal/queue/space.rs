@@ -19,7 +19,7 @@ pub(in super::super) enum Space {
 }
 
 impl Queue {
-    /// How much space the writer has found. With [`Space::Gone`] whoever waits is told.
+    /// How much space the writer has found. With [`Space::Gone`] callers that wait are told.
     pub(in super::super) fn set_space(&self, space: &Space) {
         let mut inside = self.inside.lock();
         if inside.space == *space {

@@ -174,7 +174,7 @@ async fn reordered_and_removed_batches_are_found() {
     }
 }
 
-// G2: a record changed by someone who also mends the checksums, but not every hash after it.
+// G2: a record changed by a forger who also mends the checksums, but not every hash after it.
 #[tokio::test]
 async fn a_changed_record_with_mended_checksums_breaks_the_chain() {
     let temp = tempfile::tempdir().unwrap();

@@ -191,7 +191,7 @@ async fn a_failed_sync_is_never_tried_again() {
     assert!(!journal.is_writing());
 }
 
-// A full queue is refused at once, whoever waits is not held up, and what was taken is written.
+// A full queue is refused at once, callers that wait are not held up, and what was taken is written.
 #[tokio::test]
 async fn a_full_queue_is_refused_not_waited_for() {
     let queue = Queue::new(&Options { queue: 4, ..small() }, Head { seq: 0, hash: [0; 32] });

@@ -1,5 +1,5 @@
-//! Somebody who can write the data directory: takes journals apart, and puts them together with checksums and chain made anew. Not
-//! with the code that is under test.
+//! A forger who can write the data directory: takes journals apart, and puts them together with checksums and chain
+//! made anew. Not with the code that is under test.
 
 use super::*;
 use crate::model::secret::Secret;

@@ -114,7 +114,7 @@ fn only_the_call_that_holds_a_claim_settles_it() {
     let other = Settle { action: ActionId::generate(), ..settle(&call, Phase::NotSent) };
     assert_eq!(run(&mut view, &Command::Settle(other.clone()), START), Err(Refused::Settled));
     assert_eq!(decide(&Command::Settle(other), &View::default(), START), Err(Refused::Settled));
-    // 004-17: whoever holds the fence by now, what an older call says of itself is the truth.
+    // 004-17: whichever agent holds the fence by now, what an older call says of itself is the truth.
     let mut newer = View { claim: None, ..view.clone() };
     begin(&mut newer, &intent("other", 2), START).unwrap();
     let mut late = View { claim: view.claim, ..newer };

@@ -143,7 +143,7 @@ fn operators_decide_within_their_roles() {
     assert_eq!(say(&mut View::default(), word(&one, ann, true), START), undecided(Gone));
 }
 
-/// Decided too late is not decided, whoever says it; what was used cannot be taken back.
+/// Decided too late is not decided, whichever operator says it; what was used cannot be taken back.
 #[test]
 fn nobody_decides_after_the_deadline() {
     let ask = ask("key");

@@ -123,7 +123,7 @@ proptest! {
         prop_assert_eq!(&rest[..], &body[..]);
     }
 
-    /// Whoever can write to the journal's file may write anything: it is refused, or it is read; never more.
+    /// A process that can write to the journal's file may write anything: it is refused, or it is read; never more.
     #[test]
     fn what_is_no_event_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(Event::decode(&Bytes::from(bytes)).is_err());

@@ -282,8 +282,8 @@ async fn an_early_answer_ends_its_connection() {
     assert_eq!(lane.unused.lock().len(), 0);
 }
 
-/// Whoever gives up a request or its answer closes the connection, which is how a modern server hears of it (PROTOCOL
-/// §1.7).
+/// A caller that gives up a request or its answer closes the connection, which is how a modern server hears of it
+/// (PROTOCOL §1.7).
 #[tokio::test]
 async fn what_is_given_up_closes_its_connection() {
     for begun in [false, true] {

@@ -32,7 +32,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     while let Some(request) = read(&mut reader).await {
         let going_on = tokio::select! {
             answered = respond(&shared, &request, &mut writer) => answered.is_some(),
-            // Whoever hangs up no longer waits.
+            // A client that hangs up no longer waits.
             _ = reader.fill_buf() => false,
         };
         if !going_on {
