@@ -256,6 +256,19 @@ fn each_of_these_has_one_place() {
     report("anyhow is for app, cli and main", erased);
 }
 
+/// A comment names its subject: agent, operator, caller, tool server, thread.
+#[test]
+fn comments_have_subjects() {
+    let vague = ["whoever", "somebody", "someone"].join("|");
+    let vague = Regex::new(&format!(r"(?i)//.*\b({vague})\b")).unwrap();
+    let mut broken = Vec::new();
+    for source in every(["src", "tests", "bench", "fuzz/src", "fuzz/fuzz_targets"]) {
+        let lines = source.text.lines().enumerate().filter(|(_, line)| vague.is_match(line));
+        broken.extend(lines.map(|(index, line)| format!("{}:{}: {}", source.path, index + 1, line.trim())));
+    }
+    report("a comment names its subject", broken);
+}
+
 /// 002-13: whatever door a call comes in by, it becomes one in one place, its arguments are checked in one, and only that check
 /// asks a schema whether it accepts them.
 #[test]

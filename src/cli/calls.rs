@@ -57,10 +57,10 @@ struct List {
 struct Resolve {
     /// The call's action id, whole, as `toolgate calls list` has it
     action_id: ActionId,
-    /// It was carried out: whoever sends it again gets the result, and nothing runs
+    /// It was carried out: an agent that sends it again gets the result, and nothing runs
     #[arg(long)]
     applied: bool,
-    /// It was not carried out: whoever sends it again makes it run
+    /// It was not carried out: an agent that sends it again makes it run
     #[arg(long)]
     not_applied: bool,
     /// Nobody will find out: it is never sent again, and no longer counted as unknown
@@ -69,7 +69,7 @@ struct Resolve {
     /// How you know; stands in the ledger for good, with your name
     #[arg(long, value_name = "TEXT")]
     why: String,
-    /// The result to give to whoever sends the call again, as `tools/call` has it: {"content": […], …}. Without it, a text
+    /// The result to give to an agent that sends the call again, as `tools/call` has it: {"content": […], …}. Without it, a text
     /// that says that an operator confirmed the call; a tool with an output schema should have one
     #[arg(long, value_name = "JSON", conflicts_with_all = ["not_applied", "abandon"])]
     result: Option<String>,

@@ -43,7 +43,7 @@ enum Verb {
     Replay(replay::Replay),
     /// Check that the ledger is as it was written, and print its head. 0: it is, 1: it is damaged or forged
     ///
-    /// Without a key this proves that nothing was changed by someone who did not write everything after it anew. With the key
+    /// Without a key this proves that nothing was changed by an attacker who did not write everything after it anew. With the key
     /// that seals the ledger, it proves that nobody without it has changed anything. That the end was not cut off, or all of
     /// it exchanged for an older copy, is proved only by heads that were kept elsewhere.
     Verify(Verify),
